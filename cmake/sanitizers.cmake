@@ -1,0 +1,13 @@
+# FT_SANITIZE=address|thread instruments every target; empty means none.
+add_library(ft_sanitizers INTERFACE)
+if(FT_SANITIZE STREQUAL "address")
+  set(FT_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(FT_SANITIZE STREQUAL "thread")
+  set(FT_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
+elseif(FT_SANITIZE)
+  message(FATAL_ERROR "FT_SANITIZE is '${FT_SANITIZE}'; expected address, thread or nothing")
+endif()
+if(FT_SANITIZE)
+  target_compile_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
+  target_link_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
+endif()
