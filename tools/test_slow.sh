@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The tests that CI has no time for: all tests once per instruction set this processor has, the kernels on NEON under
+# emulation, ten minutes of fuzzing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh slow
+make test
+
+echo "--- NEON under qemu-user: base, tensor, kernels"
+cmake --preset neon -DFT_TESTS=ON >/dev/null
+cmake --build build-neon -j "$(nproc)"
+ctest --test-dir build-neon -j "$(nproc)" --output-on-failure
+
+echo "--- fuzzers, 600 s each"
+tools/fuzz.sh 600
