@@ -11,3 +11,7 @@ if(FT_SANITIZE)
   target_compile_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
   target_link_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
 endif()
+# Coverage feedback for the libFuzzer targets; costs the ordinary tests little.
+if(FT_FUZZ)
+  target_compile_options(ft_sanitizers INTERFACE -fsanitize=fuzzer-no-link)
+endif()
