@@ -57,6 +57,10 @@ template <typename... Args>
   throw InvalidInput(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// `text` in single quotes, fit for a one-line message: control bytes escaped, shortened beyond 120 bytes. For names and
+/// values that come from files and flags.
+std::string in_quotes(std::string_view text);
+
 namespace detail {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition);
 }
