@@ -35,6 +35,7 @@ struct ModelConfig {
   std::uint64_t expert_bytes = 0;
   std::uint64_t draft_head_bytes = 0;
   std::string weight_format;        // "f32", "bf16", "fp8", or "mixed"
+  std::string weights_hash;         // Checkpoint::fingerprint(); empty in inspect_model()
 };
 
 /// New tokens of one sequence, to be fed on top of its cache.

@@ -1,0 +1,164 @@
+// The engine as a library: open a model, submit a request, pull tokens. The command line program is
+// written on it.
+//
+//   auto engine = foretoken::Engine::open({.model_path = "models/glm-mini"});
+//   foretoken::GenerationRequest request;
+//   request.prompt = engine.tokenizer().encode("[gMASK]<sop>Once upon a time");
+//   foretoken::TokenStream stream = engine.submit(request);
+//   while (auto event = stream.next())
+//     if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event)) std::cout <<
+//     tokens->text;
+//
+// Identical requests give identical tokens, text and log-probabilities whatever the draft sources,
+// draft lengths, thread counts and chunk sizes are.
+#pragma once
+
+#include "foretoken/request.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace foretoken {
+
+enum class ErrorCode {
+  kInvalidInput,       ///< a model, an option or a request is wrong
+  kIo,                 ///< the operating system refused
+  kResourceExhausted,  ///< no memory
+  kCancelled,          ///< the engine was closed before the request was served
+  kInternal,           ///< a defect of this program
+};
+
+/// The only exception this library throws on purpose. what() is one line: what was tried, with
+/// which values, what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+/// A chat request as the model's template renders it.
+struct ChatPrompt {
+  std::string text;
+  std::vector<Token> ids;
+};
+
+/// A model's text side: tokenizer.json and the chat template. Immutable; safe to share between
+/// threads.
+class Tokenizer {
+ public:
+  /// Reads the text files of a model folder and none of its weights. Throws Error.
+  static Tokenizer open(const std::string& model_path);
+  ~Tokenizer();
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+
+  /// Ids of a text; added tokens (`<|user|>` ...) in it are matched, nothing is added in front or
+  /// behind.
+  std::vector<Token> encode(std::string_view text) const;
+  /// Renders a chat request (a JSON object with `messages`, optional `tools` and template
+  /// variables) and encodes it. Added tokens are matched in the template's own text only. Throws
+  /// Error if the model has no template or refuses.
+  ChatPrompt encode_chat(std::string_view request_json) const;
+  /// The exact bytes of a sequence. Throws Error for ids outside the vocabulary.
+  std::string decode(std::span<const Token> ids) const;
+
+ private:
+  friend class Engine;
+  struct Impl;
+  explicit Tokenizer(std::shared_ptr<const Impl> impl);
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Deviations that reproduce other engines' next-token head, for comparison.
+struct Compat {
+  bool draft_starts_cold = false;  // it never sees the prompt
+  bool draft_chains_raw = false;   // it chains the residual instead of the normed state
+};
+
+struct EngineOptions {
+  std::string model_path;           // a Hugging Face folder, or a .safetensors file in one
+  std::size_t n_threads = 0;        // 0: the physical cores allowed to this process
+  std::size_t context = 0;          // positions to plan memory for; 0: min(model, 8192)
+  std::size_t prefill_chunk = 512;  // prompt tokens per forward
+  std::string isa =
+      "auto";  // "ref", "avx2", ...: results may differ between sets, never within one
+  std::string kv_type = "f32";
+  Compat compat;
+  /// Called with weight bytes done and in total while the model loads; may be empty.
+  std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
+};
+
+struct ModelInfo {
+  std::string name;  // of the folder
+  std::string family;
+  std::uint64_t parameters = 0;
+  std::string format;  // of the weights
+  std::string hash;    // 16 hex digits that change with the weights
+  std::size_t n_vocab = 0;
+  std::size_t context = 0;  // as planned
+  std::vector<Token> eos_tokens;
+  std::vector<std::string> draft_sources;  // what `speculate` may name, `none` and `auto` apart
+  std::string isa;
+  std::size_t n_threads = 0;
+};
+
+/// Pulls one request's results. Destroying it cancels the request. Owned by one thread; cancel()
+/// may come from any.
+class TokenStream {
+ public:
+  ~TokenStream();
+  TokenStream(TokenStream&&) noexcept;
+  TokenStream& operator=(TokenStream&&) noexcept;
+
+  /// Blocks for the next event; nullopt once the Completion was delivered. Throws Error if the
+  /// request failed.
+  std::optional<Event> next();
+  /// Ends the request within one layer; what was committed so far and a Completion still arrive.
+  void cancel() noexcept;
+
+ private:
+  friend class Engine;
+  struct Impl;
+  explicit TokenStream(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A loaded model with its threads. Requests are served in the order of submission, one at a time.
+/// Thread-safe.
+class Engine {
+ public:
+  /// Loads a model. Throws Error.
+  static Engine open(const EngineOptions& options);
+  /// Cancels what is still running.
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  /// Queues a request. Throws Error if it can be seen to be wrong at once: empty prompt, prompt
+  /// longer than the context, ids outside the vocabulary, unknown names, parameters out of range.
+  TokenStream submit(GenerationRequest request);
+  /// Feeds a prompt and returns logits. Waits for requests that were submitted before.
+  Evaluation evaluate(const EvaluationRequest& request);
+
+  /// Throws Error if the model folder has no tokenizer.json.
+  const Tokenizer& tokenizer() const;
+  const ModelInfo& model() const noexcept;
+
+ private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace foretoken

@@ -1,0 +1,160 @@
+// What goes into a generation and what comes out: plain data, no behaviour. Field names follow
+// docs/cli.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace foretoken {
+
+/// A vocabulary id.
+using Token = std::int32_t;
+
+/// What is left unset comes from the model's generation_config.json (`do_sample: false` means
+/// greedy).
+struct SamplingOptions {
+  std::optional<float> temperature;  // 0: greedy
+  std::optional<float> top_p;        // 1: off
+  std::optional<std::size_t> top_k;  // 0: off
+  float min_p = 0;                   // 0: off
+  float repeat_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::vector<std::pair<Token, float>> logit_bias;
+  std::optional<std::uint64_t> seed;  // unset: one is drawn and reported
+};
+
+struct GenerationRequest {
+  std::vector<Token> prompt;  // at least one id
+  std::size_t max_tokens = 256;
+  SamplingOptions sampling;
+  std::vector<std::string> stop;  // never shown, nor is anything behind them
+  bool ignore_eos = false;        // go on past end-of-text tokens
+  std::optional<std::size_t>
+      logprobs;  // log-probability of each token and of the N best; unset: none
+  std::vector<std::string> speculate = {"auto"};  // draft sources; {"none"} is plain decoding
+  std::optional<std::size_t>
+      draft_tokens;               // fixed draft length 0 ... 64; unset: the planner's choice
+  std::string accept = "match";   // the only mode there is: text equal with speculation on and off
+  std::size_t prefill_chunk = 0;  // prompt tokens per forward; 0: the engine's
+  /// Receives one JSON line per round, without newline; may be empty. Called on the engine's
+  /// thread.
+  std::function<void(std::string_view json_line)> trace;
+};
+
+struct TokenLogprob {
+  Token id = 0;
+  float logprob = 0;  // natural logarithm, plain softmax before temperature and filters
+};
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // best first
+};
+
+struct PrefillProgress {
+  std::size_t n_done = 0;
+  std::size_t n_prompt = 0;
+};
+
+/// Tokens that are final, never drafts.
+struct CommittedTokens {
+  std::vector<Token> ids;
+  std::string
+      text;  // complete characters that became final with these tokens; special tokens have no text
+  std::vector<TokenLogprobs> logprobs;  // one per id if the request asked for them
+};
+
+enum class FinishReason { kStop, kLength, kCancelled };
+/// "stop", "length", "cancelled".
+std::string_view to_string(FinishReason reason) noexcept;
+
+struct Usage {
+  std::size_t prompt_tokens = 0;
+  std::size_t completion_tokens = 0;
+  std::size_t cached_tokens = 0;  // prompt tokens that needed no forward
+};
+
+struct Timings {
+  double load_ms = 0;
+  std::size_t prompt_n = 0;
+  double prompt_ms = 0;
+  double prompt_per_second = 0;
+  std::size_t predicted_n = 0;
+  double predicted_ms = 0;            // from the first token to the last
+  double predicted_per_second = 0;    // tokens after the first: the first is the prefill's work
+  double time_to_first_token_ms = 0;  // from submit()
+};
+
+struct SourceStatistics {
+  std::size_t drafted = 0;
+  std::size_t accepted = 0;
+};
+
+struct SpeculationStatistics {
+  std::vector<std::string> sources;
+  std::string accept;
+  std::size_t rounds = 0;
+  std::size_t forwards = 0;  // the rounds plus one for the prefill
+  std::size_t drafted = 0;
+  std::size_t accepted = 0;
+  std::vector<std::size_t> acceptance_lengths;     // accepted drafts of each round
+  std::vector<std::size_t> drafted_per_position;   // rounds that drafted at least i + 1 tokens
+  std::vector<std::size_t> accepted_per_position;  // rounds that accepted at least i + 1 tokens
+  double tokens_per_forward = 0;
+  std::size_t forwards_saved = 0;
+  std::map<std::string, SourceStatistics> by_source;
+};
+
+struct ExpertStatistics {
+  std::string mode = "resident";
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  double hit_rate = 1;
+  std::uint64_t bytes_read = 0;
+  double stall_ms = 0;
+};
+
+struct MemoryUse {
+  std::uint64_t budget_bytes = 0;  // 0: no bound was set
+  std::uint64_t peak_anonymous_bytes = 0;
+  std::uint64_t kv_bytes = 0;
+  std::uint64_t draft_kv_bytes = 0;
+  std::uint64_t expert_cache_bytes = 0;
+};
+
+/// The last event of a stream.
+struct Completion {
+  FinishReason finish_reason = FinishReason::kLength;
+  std::optional<std::string> stop;  // the stop string that ended the generation
+  std::uint64_t seed = 0;
+  Usage usage;
+  Timings timings;
+  SpeculationStatistics speculation;
+  ExpertStatistics experts;
+  MemoryUse memory;
+};
+
+using Event = std::variant<PrefillProgress, CommittedTokens, Completion>;
+
+/// Raw logits of a prompt, for comparison with an oracle.
+struct EvaluationRequest {
+  std::vector<Token> tokens;   // at least one id
+  bool all_positions = false;  // a row for each position, else the last one's
+  std::size_t n_drafts = 0;    // greedy drafts of the model's own next-token head after the prompt
+};
+struct Evaluation {
+  std::vector<std::size_t> positions;
+  std::vector<std::vector<float>> logits;  // one row [n_vocab] per position
+  std::vector<Token> drafts;
+  std::vector<std::vector<float>> draft_logits;
+};
+
+}  // namespace foretoken
