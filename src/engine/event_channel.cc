@@ -1,0 +1,85 @@
+#include "engine/event_channel.h"
+
+#include <utility>
+
+namespace ft::engine {
+
+void EventChannel::push(foretoken::Event event) {
+  bool wake = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (events_.size() >= capacity_ && !is_cancelled_) {
+      producer_waits_ = true;
+      writable_.wait(lock, [this] { return events_.size() < capacity_ || is_cancelled_; });
+      producer_waits_ = false;
+    }
+    if (is_abandoned_) return;
+    events_.push_back(std::move(event));
+    wake = consumer_waits_;
+  }
+  if (wake) readable_.notify_one();
+}
+
+void EventChannel::finish(foretoken::Completion completion) {
+  close(foretoken::Event(std::move(completion)), std::nullopt);
+}
+
+void EventChannel::fail(const foretoken::Error& error) {
+  close(std::nullopt, error);
+}
+
+void EventChannel::close(std::optional<foretoken::Event> last,
+                         std::optional<foretoken::Error> error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return;
+    if (last && !is_abandoned_) events_.push_back(*std::move(last));
+    error_ = std::move(error);
+    is_closed_ = true;
+  }
+  readable_.notify_one();
+}
+
+std::optional<foretoken::Event> EventChannel::next() {
+  std::optional<foretoken::Event> event;
+  bool wake = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (events_.empty() && !is_closed_) {
+      consumer_waits_ = true;
+      readable_.wait(lock, [this] { return !events_.empty() || is_closed_; });
+      consumer_waits_ = false;
+    }
+    if (events_.empty()) {
+      if (error_) throw foretoken::Error(*error_);
+      return std::nullopt;
+    }
+    event = std::move(events_.front());
+    events_.pop_front();
+    wake = producer_waits_;
+  }
+  if (wake) writable_.notify_one();
+  return event;
+}
+
+void EventChannel::cancel() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_cancelled_ = true;
+  }
+  writable_.notify_one();
+  stop_.request_stop();
+}
+
+void EventChannel::abandon() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_cancelled_ = true;
+    is_abandoned_ = true;
+    events_.clear();
+  }
+  writable_.notify_one();
+  stop_.request_stop();
+}
+
+}  // namespace ft::engine
