@@ -17,10 +17,13 @@ class KvCache {
   /// Positions written.
   virtual std::size_t length() const noexcept = 0;
   virtual std::size_t max_tokens() const noexcept = 0;
-  /// How many of the last positions truncate() may drop now.
+  /// How many positions truncate() may drop after the next forward, however many that one adds: a
+  /// round drafts at most this many tokens. Not bounded by length(); max_tokens() if every position
+  /// can be dropped.
   virtual std::size_t rollback_limit() const noexcept = 0;
-  /// Drops positions >= new_length. O(1) for attention. Throws LogicError if new_length > length() or more than
-  /// rollback_limit() positions would be lost. Called once per round by decode_round().
+  /// Drops positions >= new_length. O(1) for attention. Throws LogicError if new_length > length()
+  /// or more than rollback_limit() positions would be lost. Called once per round by
+  /// decode_round().
   virtual void truncate(std::size_t new_length) = 0;
   /// A deep copy; cost is proportional to length().
   virtual std::unique_ptr<KvCache> clone() const = 0;

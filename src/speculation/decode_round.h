@@ -2,22 +2,25 @@
 // propose → forward → verify → truncate → append → observe.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <stop_token>
-#include <vector>
-
 #include "base/clock.h"
 #include "base/types.h"
 #include "cache/kv_cache.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
 #include "speculation/draft_source.h"
+#include "speculation/round_planner.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
 
 namespace ft::speculation {
 
-/// The session's state as a round sees it. Invariant at entry and exit: tokens.size() == cache.length() + 1.
+/// The session's state as a round sees it. Invariant at entry and exit of a round: tokens.size() ==
+/// cache.length() + 1. During prefill (prefill.h) `tokens` holds the prompt alone and the cache is
+/// shorter.
 struct RoundState {
   const models::Model* model = nullptr;
   models::Workspace* workspace = nullptr;
@@ -31,19 +34,27 @@ struct RoundState {
 };
 
 struct RoundResult {
+  std::size_t n_asked = 0;  // drafts the proposer was asked for, after all limits
   std::vector<Token> drafts;
   std::size_t n_accepted = 0;
   std::size_t n_committed = 0;  // n_accepted + 1: the tokens appended by this round
-  ConstMatrix logits;  // [n_committed, n_vocab]: row i chose the i-th of them; dies at the next forward
+  ConstMatrix
+      logits;  // [n_committed, n_vocab]: row i chose the i-th of them; dies at the next forward
   std::int64_t draft_us = 0;
   std::int64_t forward_us = 0;
   std::int64_t verify_us = 0;
   std::int64_t observe_us = 0;
 };
 
-/// proposer: the source that drafts, or nullptr for none. max_drafts is cut to the cache's rollback limit and free
-/// positions. Throws what forward and sources throw; then cache, tokens and sources are as before the round. A source
-/// that returns more than asked, or an id outside the vocabulary, fails the request with Error.
+/// What the planner learns from a round.
+RoundOutcome outcome_of(const RoundResult& result) noexcept;
+
+/// proposer: the source that drafts, or nullptr for none. max_drafts is cut to the cache's rollback
+/// limit and free positions. Throws what forward, verify and propose throw; then cache, tokens and
+/// sources are as before the round (a cache that cannot go back keeps its new length, and the next
+/// round refuses the broken invariant). A source that returns more than asked, or an id outside the
+/// vocabulary, fails the request with Error. If a source's observe throws, the round stands and
+/// every other source has seen it; the exception is passed on.
 RoundResult decode_round(RoundState& state,
                          DraftSource* proposer,
                          std::size_t max_drafts,

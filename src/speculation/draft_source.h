@@ -1,6 +1,13 @@
-// Where drafts come from. A provider lives as long as the model and owns draft weights; a source belongs to one session
-// and owns draft-side state only: it never touches the target, the grammar or the history.
+// Where drafts come from. A provider lives as long as the model and owns draft weights; a source
+// belongs to one session and owns draft-side state only: it never touches the target, the grammar
+// or the history.
 #pragma once
+
+#include "base/types.h"
+#include "cache/kv_cache.h"
+#include "models/model.h"
+#include "sampling/sampler.h"
+#include "tensor/matrix.h"
 
 #include <cstddef>
 #include <memory>
@@ -9,21 +16,18 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
-#include "cache/kv_cache.h"
-#include "models/model.h"
-#include "sampling/sampler.h"
-#include "tensor/matrix.h"
-
 namespace ft::speculation {
 
-/// What the sequence is now. Delivered after every prefill chunk (with the whole prompt as `sequence`) and every round.
+/// What the sequence is now. Delivered after every prefill chunk (with the whole prompt as
+/// `sequence`), after the first token (no rows) and after every round.
 struct Committed {
   TokenSpan sequence;  // the whole committed sequence, the pending token included
   std::size_t n_prompt = 0;
   std::size_t first_position = 0;  // of the tapped rows
-  std::size_t n_rows = 0;  // fed and committed positions first_position … first_position + n_rows - 1
-  std::span<const ConstMatrix> taps;  // one [n_rows, d_model] per entry of taps(); die at the next forward
+  std::size_t n_rows =
+      0;  // fed and committed positions first_position … first_position + n_rows - 1
+  std::span<const ConstMatrix>
+      taps;  // one [n_rows, d_model] per entry of taps(); die at the next forward
 };
 
 /// Tokens that may follow the committed sequence.
@@ -38,10 +42,12 @@ class DraftSource {
   virtual std::string_view name() const noexcept = 0;
   /// Hidden rows it wants from every forward (n_layers: after the final norm).
   virtual std::span<const LayerIndex> taps() const noexcept { return {}; }
-  /// "The sequence is now exactly this." The source makes its own state agree, rewinding if needed. A gap (first_position
-  /// beyond what it has seen) is legal: it then drafts from what it has, or not at all.
+  /// "The sequence is now exactly this." The source makes its own state agree, rewinding if needed.
+  /// A gap (first_position beyond what it has seen) is legal: it then drafts from what it has, or
+  /// not at all.
   virtual void observe(const Committed& committed) = 0;
-  /// At most max_tokens drafts; an empty draft is a normal answer. If it throws, the source is as before the call.
+  /// At most max_tokens drafts; an empty draft is a normal answer. If it throws, the source is as
+  /// before the call.
   virtual Draft propose(std::size_t max_tokens, std::stop_token stop) = 0;
   /// State to save and restore with the target's cache; nullptr if it rebuilds from tokens.
   virtual cache::KvCache* cache() noexcept { return nullptr; }
@@ -50,7 +56,8 @@ class DraftSource {
 /// What a source may borrow for the life of its session.
 struct SourceContext {
   const models::Model* model = nullptr;
-  sampling::Sampler* sampler = nullptr;  // the request's: sources that sample use its law and its noise keys
+  sampling::Sampler* sampler =
+      nullptr;  // the request's: sources that sample use its law and its noise keys
   cache::CacheOptions cache_options;
 };
 
@@ -61,12 +68,14 @@ class DraftProvider {
   virtual std::unique_ptr<DraftSource> open(const SourceContext& context) const = 0;
 };
 
-/// The provider `name` ("none", "mtp", "ngram") for this model. Throws InvalidInput for an unknown name (listing the
-/// known ones) and for a source the model cannot feed (mtp without a complete next-token layer, saying so).
+/// The provider `name` ("none", "mtp", "ngram") for this model. Throws InvalidInput for an unknown
+/// name (listing the known ones) and for a source the model cannot feed (mtp without a complete
+/// next-token layer, saying so).
 std::unique_ptr<DraftProvider> make_draft_provider(std::string_view name,
                                                    const models::Model& model);
 
-/// Names of all sources this model can feed, in the order the planner should prefer on ties. `none` is not listed.
+/// Names of all sources this model can feed, in the order the planner should prefer on ties. `none`
+/// is not listed.
 std::vector<std::string_view> available_sources(const models::Model& model);
 
 }  // namespace ft::speculation

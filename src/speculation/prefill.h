@@ -1,0 +1,37 @@
+// From a prompt to the first round: the only place that knows the order forward → observe → sample
+// → observe.
+#pragma once
+
+#include "base/types.h"
+#include "speculation/decode_round.h"
+#include "tensor/matrix.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <stop_token>
+
+namespace ft::speculation {
+
+struct PrefillResult {
+  ConstMatrix logits;  // [1, n_vocab] of the last prompt position if this chunk holds it, else
+                       // empty; dies at the next forward
+  std::int64_t forward_us = 0;
+  std::int64_t observe_us = 0;
+};
+
+/// Feeds the next n_tokens of the prompt, positions cache.length() …, and shows them to every
+/// source together with the whole prompt. state.tokens is the prompt, n_prompt its size; 1 <=
+/// n_tokens <= n_prompt - cache.length(). Throws what forward throws; then cache and sources are as
+/// before. If a source's observe throws, the chunk stands and every other source has seen it.
+///
+/// A session that keeps a prefix of c tokens of an earlier sequence and goes on differently should
+/// truncate its cache to c - 1, not c: the hidden row of position c - 1 pairs with the new token c,
+/// and sources see only rows that are fed.
+PrefillResult prefill_chunk(RoundState& state, std::size_t n_tokens, std::stop_token stop);
+
+/// Samples the first token from the last chunk's logits, appends it to state.tokens and shows it to
+/// every source. After it the invariant of a round holds. Throws Error if a logit is NaN; then
+/// nothing has changed.
+Token first_token(RoundState& state, ConstMatrix logits);
+
+}  // namespace ft::speculation
