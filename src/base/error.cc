@@ -3,7 +3,7 @@
 namespace ft {
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kMaxBytes = 120;  // tensor names have up to about 80
+  constexpr std::size_t kMaxBytes = 400;  // tensor names have up to 80, paths more
   std::size_t n = text.size();
   if (n > kMaxBytes) {
     n = kMaxBytes;

@@ -57,7 +57,7 @@ template <typename... Args>
   throw InvalidInput(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// `text` in single quotes, fit for a one-line message: control bytes escaped, shortened beyond 120 bytes. For names and
+/// `text` in single quotes, fit for a one-line message: control bytes escaped, shortened beyond 400 bytes. For names and
 /// values that come from files and flags.
 std::string in_quotes(std::string_view text);
 

@@ -39,17 +39,17 @@ TEST(InQuotes, EscapesWhatWouldBreakALine) {
 
 TEST(InQuotes, ShortensLongText_AtACharacterBoundary) {
   const std::string long_text(1000, 'x');
-  EXPECT_EQ(in_quotes(long_text), "'" + std::string(120, 'x') + "...' (1000 bytes)");
+  EXPECT_EQ(in_quotes(long_text), "'" + std::string(400, 'x') + "...' (1000 bytes)");
   const std::string accents = "y" + [] {
     std::string text;
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 300; ++i) {
       text += "\xc3\xa9";
     }
     return text;
   }();
   const std::string shortened = in_quotes(accents);
-  EXPECT_EQ(shortened.substr(0, 1 + 119), "'" + accents.substr(0, 119));
-  EXPECT_EQ(shortened.substr(1 + 119), "...' (401 bytes)");
+  EXPECT_EQ(shortened.substr(0, 1 + 399), "'" + accents.substr(0, 399));
+  EXPECT_EQ(shortened.substr(1 + 399), "...' (601 bytes)");
 }
 
 }  // namespace

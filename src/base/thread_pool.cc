@@ -4,6 +4,8 @@
 // only, never for a worker that was not scheduled.
 #include "base/thread_pool.h"
 
+#include "base/error.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,12 +13,6 @@
 #include <limits>
 #include <thread>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-#include "base/error.h"
 
 namespace ft {
 namespace {
@@ -31,7 +27,7 @@ constexpr std::size_t kSeparateBytes = 128;
 
 void pause() noexcept {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");  // about 10 ns; `yield` is a no-op on most cores
 #endif
