@@ -1,0 +1,56 @@
+// The CPU backend: divides a call's work among the pool's threads and runs the chosen instruction
+// set's functions.
+#pragma once
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/kernels.h"
+
+namespace ft::kernels {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(Isa isa, const CpuKernels& kernels, ThreadPool& pool);
+
+  std::string_view name() const noexcept override { return isa_name(isa_); }
+
+  std::size_t packed_bytes(std::span<const StoredMatrix> parts) const override;
+  Weight pack(std::span<const StoredMatrix> parts, std::span<std::byte> destination) const override;
+  std::size_t packed_gate_up_bytes(const StoredMatrix& gate, const StoredMatrix& up) const override;
+  Weight pack_gate_up(const StoredMatrix& gate,
+                      const StoredMatrix& up,
+                      std::span<std::byte> destination) const override;
+
+  void matmul(std::span<const MatmulOp> ops) noexcept override;
+  void swiglu(std::span<const SwigluOp> ops) noexcept override;
+  void moe_combine(const MoeCombineArgs& args) noexcept override;
+  void rms_norm(MutableMatrix y,
+                ConstMatrix x,
+                std::span<const float> weight,
+                float eps) noexcept override;
+  void layer_norm(MutableMatrix y,
+                  ConstMatrix x,
+                  std::span<const float> weight,
+                  std::span<const float> bias,
+                  float eps) noexcept override;
+  void attend(const AttentionArgs& args) noexcept override;
+  void index_scores(const IndexScoreArgs& args) noexcept override;
+  void top_k(const TopKArgs& args) noexcept override;
+
+ private:
+  float* scratch(std::size_t thread) noexcept;
+  template <typename Op>
+  void run_linear(std::span<const Op> ops) noexcept;
+  /// body(row) for every row; on the caller alone if the whole costs less than a fork.
+  void for_rows(std::size_t n_rows,
+                std::size_t row_cost,
+                FunctionRef<void(std::size_t)> body) noexcept;
+
+  Isa isa_;
+  CpuKernels kernels_;
+  ThreadPool& pool_;
+  Buffer scratch_;
+};
+
+}  // namespace ft::kernels

@@ -1,0 +1,98 @@
+// The table that each instruction set fills, and the tasks its functions get. Called by CpuBackend
+// only.
+//
+// How an instruction set's files are built. cpu/<isa>/vec.h wraps its vector type (load, store,
+// fma, ...) in namespace ft::kernels::<isa>. Source that is the same for every vector width lives
+// in cpu/simd/<verb>-inl.h and is included by cpu/<isa>/<verb>.cc inside that namespace, so that
+// every function exists once per instruction set under its own name. Code compiled with an
+// instruction set's flags must not instantiate or inline anything that other files share (std
+// containers, std::min, member functions of project headers): the linker keeps one copy of such a
+// function and could give the whole program one that needs this instruction set. Types, constants
+// and built-ins are fine. cpu/<isa>/kernels.cc fills the table; entries without a fast version keep
+// the portable one from ref.
+//
+// Every function is noexcept, allocates nothing and computes each row alone: which rows, outputs or
+// heads share a task never changes a number.
+#pragma once
+
+#include "kernels/cpu/weight_layout.h"
+#include "kernels/kernels.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ft::kernels {
+
+/// Working memory of each thread, 64-byte aligned, contents undefined.
+inline constexpr std::size_t kScratchFloats = 256 * 1024;
+/// Rows of one LinearTask at most, so that accumulators of a block of rows fit into the scratch
+/// memory.
+inline constexpr std::size_t kMaxTaskRows = 256;
+
+/// Rows [row_begin, row_end) times the weight's tiles [tile_begin, tile_end) of one product. For
+/// swiglu a tile's outputs are alternating units of gate and up.
+struct LinearTask {
+  const Weight* weight;
+  const float* x;
+  std::size_t x_stride;
+  const std::uint32_t* x_rows;  // or nullptr
+  float* y;
+  std::size_t y_stride;
+  std::size_t n_y;  // columns of y
+  std::size_t row_begin;
+  std::size_t row_end;
+  std::size_t tile_begin;
+  std::size_t tile_end;
+  bool adds;  // y += product
+  float* scratch;
+};
+
+/// Heads [head_begin, head_end) of one row.
+struct AttendTask {
+  std::size_t row;
+  std::size_t head_begin;
+  std::size_t head_end;
+  float* scratch;
+};
+
+/// Keys [key_begin, key_end) of one row.
+struct IndexScoreTask {
+  std::size_t row;
+  std::size_t key_begin;
+  std::size_t key_end;
+  float* scratch;
+};
+
+struct NormArgs {
+  float* y;
+  const float* x;
+  const float* weight;
+  const float* bias;  // layer norm only
+  std::size_t n;
+  float eps;
+};
+
+struct CpuKernels {
+  WeightFormat weight_format;
+
+  void (*matmul)(const LinearTask& task) noexcept;
+  void (*swiglu)(const LinearTask& task) noexcept;
+  /// One row.
+  void (*moe_combine)(const MoeCombineArgs& args, std::size_t row) noexcept;
+
+  /// One row.
+  void (*rms_norm)(const NormArgs& args) noexcept;
+  void (*layer_norm)(const NormArgs& args) noexcept;
+
+  void (*attend)(const AttentionArgs& args, const AttendTask& task) noexcept;
+  void (*index_scores)(const IndexScoreArgs& args, const IndexScoreTask& task) noexcept;
+  /// The k largest of scores[0, n) as ascending positions, ties to the lower one.
+  void (*top_k)(const float* scores, std::size_t n, std::size_t k, std::int32_t* out) noexcept;
+};
+
+namespace ref {
+/// Plain loops: the judge of all others, and what runs where nothing else does.
+CpuKernels kernels() noexcept;
+}  // namespace ref
+
+}  // namespace ft::kernels

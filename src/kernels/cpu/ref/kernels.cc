@@ -1,0 +1,17 @@
+#include "kernels/cpu/ref/ref_kernels.h"
+
+namespace ft::kernels::ref {
+
+CpuKernels kernels() noexcept {
+  return {.weight_format = kWeightFormat,
+          .matmul = matmul,
+          .swiglu = swiglu,
+          .moe_combine = moe_combine,
+          .rms_norm = rms_norm,
+          .layer_norm = layer_norm,
+          .attend = attend,
+          .index_scores = index_scores,
+          .top_k = top_k};
+}
+
+}  // namespace ft::kernels::ref
