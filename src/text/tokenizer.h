@@ -1,5 +1,8 @@
-// Byte-level BPE as tokenizer.json describes it. Immutable after load; safe to share between threads.
+// Byte-level BPE as tokenizer.json describes it. Immutable after load; safe to share between
+// threads.
 #pragma once
+
+#include "base/types.h"
 
 #include <cstddef>
 #include <memory>
@@ -9,12 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
-
 namespace ft::text {
 
-/// A stretch of prompt text. Added tokens (`<|user|>` ...) are recognised inside trusted text only, so that what a user
-/// types can never become a role marker. An added token must lie within one run of adjacent trusted segments.
+/// A stretch of prompt text. Added tokens (`<|user|>` ...) are recognised inside trusted text only,
+/// so that what a user types can never become a role marker. An added token must lie within one run
+/// of adjacent trusted segments.
 struct TextSegment {
   std::string text;
   bool is_trusted = true;
@@ -22,9 +24,9 @@ struct TextSegment {
 
 class Tokenizer {
  public:
-  /// Parses the text of tokenizer.json. Supports model BPE, pre-tokenizers ByteLevel and Split (isolated) alone or in a
-  /// Sequence, no normalizer. Throws InvalidInput for anything else, for ids out of range or given twice, for merges of
-  /// unknown tokens, for text that is no JSON.
+  /// Parses the text of tokenizer.json. Supports model BPE, pre-tokenizers ByteLevel and Split
+  /// (isolated) alone or in a Sequence, no normalizer. Throws InvalidInput for anything else, for
+  /// ids out of range or given twice, for merges of unknown tokens, for text that is no JSON.
   static Tokenizer from_json(std::string_view tokenizer_json);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
@@ -33,14 +35,15 @@ class Tokenizer {
   /// Largest id + 1.
   std::size_t n_tokens() const noexcept;
 
-  /// Ids of `text`, added tokens matched (leftmost, then longest). Nothing is added in front or behind. Total: any byte
-  /// string has an encoding, also invalid UTF-8. Time is near-linear in the length, also for one huge piece.
+  /// Ids of `text`, added tokens matched (leftmost, then longest). Nothing is added in front or
+  /// behind. Total: any byte string has an encoding, also invalid UTF-8. Time is near-linear in the
+  /// length, also for one huge piece.
   std::vector<Token> encode(std::string_view text) const;
   /// The same over segments; see TextSegment.
   std::vector<Token> encode(std::span<const TextSegment> segments) const;
 
-  /// The exact bytes of one token (added tokens: their text). Empty for ids that the vocabulary leaves out. The view
-  /// lives as long as the tokenizer. id must be in [0, n_tokens()).
+  /// The exact bytes of one token (added tokens: their text). Empty for ids that the vocabulary
+  /// leaves out. The view lives as long as the tokenizer. id must be in [0, n_tokens()).
   std::string_view token_bytes(Token id) const;
   /// True for added tokens with "special": true.
   bool is_special(Token id) const noexcept;
@@ -49,7 +52,8 @@ class Tokenizer {
   /// Id of a token by its text as in the added-token table; nullopt if it has none.
   std::optional<Token> added_token(std::string_view content) const;
 
-  /// Bytes of a sequence, special tokens included. Throws InvalidInput for an id outside the vocabulary.
+  /// Bytes of a sequence, special tokens included. Throws InvalidInput for an id outside the
+  /// vocabulary.
   std::string decode(TokenSpan ids) const;
 
  private:
