@@ -1,0 +1,56 @@
+// The cache of a sparse latent-attention model: per layer one f32 row [latent | rotary key] per
+// position, and on layers with an indexer one index key per position. Written by
+// nn/latent_attention, read by the attention kernels.
+#pragma once
+
+#include "base/buffer.h"
+#include "cache/kv_cache.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace ft::cache {
+
+/// The shape of one position.
+struct LatentLayout {
+  std::size_t key_dim = 0;           // latent width + rotary width; the stride of key rows
+  std::size_t index_dim = 0;         // the stride of index-key rows; 0 if no layer has an indexer
+  std::vector<bool> has_index_keys;  // one entry per layer
+
+  std::size_t n_layers() const noexcept { return has_index_keys.size(); }
+  bool operator==(const LatentLayout&) const = default;
+};
+
+/// Memory for max_tokens positions is reserved at creation and committed as rows are written. Rows
+/// at or beyond length() are scratch: a forward writes them first and calls append() when it has
+/// succeeded, so that a failed forward leaves no trace. Any number of positions can be dropped.
+class LatentCache final : public KvCache {
+ public:
+  /// Throws ResourceExhausted if the memory cannot be reserved.
+  LatentCache(LatentLayout layout, const CacheOptions& options);
+
+  const LatentLayout& layout() const noexcept { return layout_; }
+  /// [max_tokens, key_dim] f32. Lives as long as the cache.
+  float* keys(std::size_t layer) noexcept;
+  /// [max_tokens, index_dim] f32, or nullptr if the layer has no indexer.
+  float* index_keys(std::size_t layer) noexcept;
+  /// Takes the n rows written after length() into the cache. Throws LogicError beyond max_tokens().
+  void append(std::size_t n);
+
+  std::size_t length() const noexcept override { return length_; }
+  std::size_t max_tokens() const noexcept override { return max_tokens_; }
+  std::size_t rollback_limit() const noexcept override { return max_tokens_; }
+  void truncate(std::size_t new_length) override;
+  std::unique_ptr<KvCache> clone() const override;
+  std::size_t used_bytes() const noexcept override;
+
+ private:
+  LatentLayout layout_;
+  std::size_t max_tokens_ = 0;
+  std::size_t length_ = 0;
+  std::vector<Buffer> keys_;
+  std::vector<Buffer> index_keys_;  // empty buffers on layers without an indexer
+};
+
+}  // namespace ft::cache
