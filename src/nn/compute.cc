@@ -1,0 +1,31 @@
+#include "nn/compute.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace ft::nn {
+
+MutableMatrix ScratchMatrix::shape(std::size_t n_rows, std::size_t n_cols) {
+  const std::size_t n_floats = n_rows * n_cols;
+  if (buffer_.size() < n_floats * sizeof(float)) {
+    // Half as much again: a context that grows by one token per call must not reallocate in each.
+    const std::size_t with_reserve = buffer_.size() + buffer_.size() / 2;
+    buffer_ = Buffer();
+    buffer_ = Buffer(std::max(n_floats * sizeof(float), with_reserve));
+  }
+  return {buffer_.as<float>(n_floats).data(), n_rows, n_cols, n_cols};
+}
+
+bool all_finite(ConstMatrix m) noexcept {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t n_bad = 0;
+  for (std::size_t r = 0; r < m.n_rows; ++r) {
+    for (const float value : m.row(r)) {
+      n_bad += (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
+    }
+  }
+  return n_bad == 0;
+}
+
+}  // namespace ft::nn

@@ -1,0 +1,111 @@
+#include "nn/feed_forward.h"
+
+#include "base/error.h"
+
+#include <algorithm>
+
+namespace ft::nn {
+namespace {
+
+/// Rows per routing task: 16 rows of 256 experts take about 10 us.
+constexpr std::size_t kRowsPerTask = 16;
+
+std::size_t width_of(const Expert& expert) {
+  return expert.down.n_in;
+}
+
+kernels::SwigluOp swiglu(MutableMatrix y, ConstMatrix x, const Expert& expert) {
+  FT_CHECK(x.n_cols == expert.gate_up.n_in && 2 * y.n_cols == expert.gate_up.n_out);
+  return {.y = y, .x = x, .weight = &expert.gate_up, .x_rows = nullptr};
+}
+
+void route_rows(Compute compute, const MoeWeights& w, ConstMatrix u, FeedForwardScratch& s) {
+  const std::size_t n_active = w.shape.n_active;
+  const MutableMatrix logits = s.logits.shape(u.n_rows, w.shape.n_experts);
+  const MutableMatrix weights = s.weights.shape(u.n_rows, n_active);
+  const kernels::MatmulOp op = linear(logits, u, w.router);
+  compute.backend.matmul({&op, 1});
+  s.experts.resize(u.n_rows * n_active);
+  const auto body = [&](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t r = begin; r < end; ++r) {
+      const std::span<std::uint32_t> experts{s.experts.data() + r * n_active, n_active};
+      route(logits.row(r), w.bias, w.shape, experts, weights.row(r));
+    }
+  };
+  compute.pool.parallel_for(u.n_rows, kRowsPerTask, body);
+}
+
+/// Slots are ordered by expert, then by row: counting sort.
+void assign_slots(std::size_t n_experts, std::size_t n_active, FeedForwardScratch& s) {
+  const std::size_t n_slots = s.experts.size();
+  s.first_slots.assign(n_experts + 1, 0);
+  for (const std::uint32_t e : s.experts) ++s.first_slots[e + 1];
+  for (std::size_t e = 0; e < n_experts; ++e) s.first_slots[e + 1] += s.first_slots[e];
+  s.slots.resize(n_slots);
+  s.slot_rows.resize(n_slots);
+  for (std::size_t i = 0; i < n_slots; ++i) {
+    const std::uint32_t slot = s.first_slots[s.experts[i]]++;
+    s.slots[i] = slot;
+    s.slot_rows[slot] = static_cast<std::uint32_t>(i / n_active);
+  }
+  // Each entry now is its expert's end, that is the next one's begin.
+  std::move_backward(s.first_slots.begin(), s.first_slots.end() - 1, s.first_slots.end());
+  s.first_slots[0] = 0;
+}
+
+}  // namespace
+
+void dense_feed_forward(Compute compute,
+                        const Expert& weights,
+                        ConstMatrix u,
+                        MutableMatrix x,
+                        FeedForwardScratch& scratch) {
+  const MutableMatrix hidden = scratch.hidden.shape(u.n_rows, width_of(weights));
+  const kernels::SwigluOp up = swiglu(hidden, u, weights);
+  compute.backend.swiglu({&up, 1});
+  const kernels::MatmulOp down = linear(x, hidden, weights.down, kernels::MatmulOp::Store::kAdd);
+  compute.backend.matmul({&down, 1});
+}
+
+void moe_feed_forward(Compute compute,
+                      const MoeWeights& weights,
+                      ConstMatrix u,
+                      MutableMatrix x,
+                      FeedForwardScratch& scratch) {
+  FeedForwardScratch& s = scratch;
+  const std::size_t n_active = weights.shape.n_active;
+  route_rows(compute, weights, u, s);
+  assign_slots(weights.experts.size(), n_active, s);
+
+  const std::size_t n_slots = s.slots.size();
+  const MutableMatrix hidden = s.hidden.shape(n_slots, width_of(weights.experts.front()));
+  const MutableMatrix outputs = s.outputs.shape(n_slots, x.n_cols);
+  s.swiglu_ops.clear();
+  s.down_ops.clear();
+  for (std::size_t e = 0; e < weights.experts.size(); ++e) {
+    const std::size_t begin = s.first_slots[e];
+    const std::size_t n = s.first_slots[e + 1] - begin;
+    if (n == 0) continue;
+    const MutableMatrix rows = rows_of(hidden, begin, n);
+    s.swiglu_ops.push_back(swiglu(rows, u, weights.experts[e]));
+    s.swiglu_ops.back().x_rows = s.slot_rows.data() + begin;
+    s.down_ops.push_back(linear(rows_of(outputs, begin, n), rows, weights.experts[e].down));
+  }
+  ConstMatrix shared_output;
+  if (weights.shared) {
+    const MutableMatrix rows = s.shared_hidden.shape(u.n_rows, width_of(*weights.shared));
+    const MutableMatrix output = s.shared_output.shape(u.n_rows, x.n_cols);
+    s.swiglu_ops.push_back(swiglu(rows, u, *weights.shared));
+    s.down_ops.push_back(linear(output, rows, weights.shared->down));
+    shared_output = output;
+  }
+  compute.backend.swiglu(s.swiglu_ops);
+  compute.backend.matmul(s.down_ops);
+  compute.backend.moe_combine({.expert_out = outputs,
+                               .slots = s.slots,
+                               .weights = s.weights.shape(u.n_rows, n_active),
+                               .shared = shared_output,
+                               .x = x});
+}
+
+}  // namespace ft::nn
