@@ -1,15 +1,6 @@
 // A loaded model: immutable, safe to share between threads that each bring a Workspace.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <stop_token>
-#include <string>
-#include <vector>
-
 #include "base/thread_pool.h"
 #include "base/types.h"
 #include "cache/kv_cache.h"
@@ -19,23 +10,33 @@
 #include "models/workspace.h"
 #include "tensor/matrix.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
 namespace ft::models {
 
 /// What the layers above need to know of any model.
 struct ModelConfig {
-  std::string family;               // "glm_moe_dsa"
-  std::size_t n_layers = 0;         // decoder layers, the draft head's not counted
+  std::string family;        // "glm_moe_dsa"
+  std::size_t n_layers = 0;  // decoder layers, the draft head's not counted
   std::size_t d_model = 0;
   std::size_t n_vocab = 0;
-  std::size_t n_experts = 0;        // 0: dense
-  std::size_t max_context = 0;      // positions the model was trained for
-  std::vector<Token> eos_tokens;    // union of config.json and generation_config.json, never empty
-  std::uint64_t n_parameters = 0;   // draft head included
-  std::uint64_t dense_bytes = 0;    // weight bytes as stored: all but experts and draft head
+  std::size_t n_experts = 0;       // 0: dense
+  std::size_t max_context = 0;     // positions the model was trained for
+  std::vector<Token> eos_tokens;   // union of config.json and generation_config.json, never empty
+  std::uint64_t n_parameters = 0;  // draft head included
+  std::uint64_t dense_bytes = 0;   // weight bytes as stored: all but experts and draft head
   std::uint64_t expert_bytes = 0;
   std::uint64_t draft_head_bytes = 0;
-  std::string weight_format;        // "f32", "bf16", "fp8", or "mixed"
-  std::string weights_hash;         // Checkpoint::fingerprint(); empty in inspect_model()
+  std::string weight_format;       // "f32", "bf16", "f16", "fp8", or "mixed"
+  std::string draft_head_absence;  // why there is no draft head; empty if there is one
+  std::string weights_hash;        // Checkpoint::fingerprint(); empty in inspect_model()
 };
 
 /// New tokens of one sequence, to be fed on top of its cache.
@@ -70,11 +71,11 @@ class Model {
   virtual std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const = 0;
   virtual std::unique_ptr<Workspace> new_workspace() const = 0;
 
-  /// Feeds every slice's tokens on top of its cache (a ragged batch). `taps`: layers whose hidden rows are returned:
-  /// i < n_layers is the residual stream after layer i, n_layers the state after the final norm. A row's results do not
-  /// depend on the other rows of the call. Throws InvalidInput if a cache is full or a token is out of range, Cancelled
-  /// (seen between layers), Error if a value is no longer finite (names the layer); every cache is then at its old
-  /// length.
+  /// Feeds every slice's tokens on top of its cache (a ragged batch). `taps`: layers whose hidden
+  /// rows are returned: i < n_layers is the residual stream after layer i, n_layers the state after
+  /// the final norm. A row's results do not depend on the other rows of the call. Throws
+  /// InvalidInput if a cache is full or a token is out of range, Cancelled (seen between layers),
+  /// Error if a value is no longer finite (names the layer); every cache is then at its old length.
   virtual const ForwardOutput& forward(std::span<const SequenceSlice> slices,
                                        std::span<const LayerIndex> taps,
                                        std::stop_token stop,
@@ -84,15 +85,17 @@ class Model {
   virtual const DraftHead* draft_head() const noexcept = 0;
 };
 
-/// Builds the model of a checkpoint: picks the family by config.json's model_type, checks the config, runs the census,
-/// maps and packs the weights. The model keeps `checkpoint`. `backend` and `pool` must outlive it; `pool` packs in
-/// parallel. Throws InvalidInput with one line for an unknown family, absurd config values, missing or wrong tensors.
+/// Builds the model of a checkpoint: picks the family by config.json's model_type, checks the
+/// config, runs the census, maps and packs the weights. The model keeps `checkpoint`. `backend` and
+/// `pool` must outlive it; `pool` packs in parallel. Throws InvalidInput with one line for an
+/// unknown family, absurd config values, missing or wrong tensors.
 std::unique_ptr<Model> load_model(checkpoint::Checkpoint checkpoint,
                                   kernels::Backend& backend,
                                   ThreadPool& pool,
                                   const LoadOptions& options);
 
-/// The config alone, from headers: nothing is mapped. Problems that would stop a load are listed, not thrown.
+/// The config alone, from headers: nothing is mapped. Problems that would stop a load are listed,
+/// not thrown.
 struct Inspection {
   ModelConfig config;
   bool has_draft_head = false;

@@ -1,0 +1,236 @@
+// GLM-5, 5.1, 5.2 and 5.3 (model_type glm_moe_dsa): absorbed latent attention over keys that a
+// lightning indexer chooses, choices shared between layers, routed experts with a shared one, and a
+// next-token layer behind the trunk (glm_mtp.h). docs/model.md has the mathematics and the sources.
+#include "base/error.h"
+#include "cache/latent_cache.h"
+#include "models/family.h"
+#include "models/glm_config.h"
+#include "models/glm_layer.h"
+#include "models/glm_mtp.h"
+#include "models/glm_weights.h"
+#include "models/model.h"
+#include "nn/compute.h"
+#include "nn/embedding.h"
+#include "nn/rope.h"
+#include "nn/selection.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ft::models {
+namespace {
+
+struct GlmWorkspace final : Workspace {
+  std::vector<cache::LatentCache*> caches;  // one per slice
+  std::vector<nn::Run> runs;                // one per slice
+  nn::Rows rows;
+  std::vector<nn::LatentKeys> keys;        // one per slice, of the running layer
+  std::vector<std::uint32_t> logits_rows;  // rows whose logits are wanted
+  nn::Selection selection;
+  nn::ScratchMatrix x;
+  nn::ScratchMatrix normed;
+  nn::ScratchMatrix logits;
+  std::vector<nn::ScratchMatrix> taps;
+  GlmLayerScratch layer;
+  ForwardOutput output;
+};
+
+class GlmModel final : public Model {
+ public:
+  GlmModel(checkpoint::Checkpoint checkpoint, GlmConfig config, nn::Compute compute)
+      : checkpoint_(std::move(checkpoint)),
+        config_(std::move(config)),
+        compute_(compute),
+        layout_(glm_cache_layout(config_, config_.has_indexer)),
+        rotary_(config_.rope_theta, config_.attention.rope_dim) {}
+
+  /// Census, mapping, packing. Called once, before anything else.
+  void load(const LoadOptions& options) {
+    GlmInventory inventory = take_inventory(config_, checkpoint_, weights_);
+    inventory.plan.census();
+    checkpoint_.map();
+    weights_.packed = inventory.plan.load(compute_.backend, compute_.pool, options.progress);
+    description_ = std::move(inventory.description);
+    description_.weights_hash = checkpoint_.fingerprint();
+    if (weights_.draft) {
+      draft_head_.emplace(config_, weights_, rotary_, compute_, options.compat);
+    }
+  }
+
+  const ModelConfig& config() const noexcept override { return description_; }
+  const DraftHead* draft_head() const noexcept override {
+    return draft_head_ ? &*draft_head_ : nullptr;
+  }
+  std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
+    return new_glm_cache(config_, config_.has_indexer, options);
+  }
+  std::unique_ptr<Workspace> new_workspace() const override {
+    return std::make_unique<GlmWorkspace>();
+  }
+
+  const ForwardOutput& forward(std::span<const SequenceSlice> slices,
+                               std::span<const LayerIndex> taps,
+                               std::stop_token stop,
+                               Workspace& workspace) const override {
+    auto& w = dynamic_cast<GlmWorkspace&>(workspace);
+    begin(slices, taps, w);
+    const MutableMatrix x = w.x.shape(w.rows.size(), config_.d_model);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      nn::embed(weights_.embedding,
+                slices[i].tokens,
+                nn::rows_of(x, w.runs[i].first_row, w.runs[i].n_rows));
+    }
+    for (std::size_t layer = 0; layer < config_.n_layers; ++layer) {
+      if (stop.stop_requested()) throw Cancelled();
+      run_layer(layer, x, w);
+      if (!nn::all_finite(x)) throw not_finite("layer " + std::to_string(layer), w);
+      capture(static_cast<LayerIndex>(layer), x, taps, w);
+    }
+    const MutableMatrix normed = w.normed.shape(w.rows.size(), config_.d_model);
+    compute_.backend.rms_norm(normed, x, weights_.norm, config_.attention.norm_eps);
+    capture(static_cast<LayerIndex>(config_.n_layers), normed, taps, w);
+    project_logits(normed, w);
+    for (std::size_t i = 0; i < slices.size(); ++i) w.caches[i]->append(w.runs[i].n_rows);
+    return w.output;
+  }
+
+ private:
+  /// Checks the slices and lays out their rows.
+  void begin(std::span<const SequenceSlice> slices,
+             std::span<const LayerIndex> taps,
+             GlmWorkspace& w) const {
+    w.caches.clear();
+    w.runs.clear();
+    w.logits_rows.clear();
+    std::size_t n_rows = 0;
+    for (const SequenceSlice& slice : slices) {
+      const std::size_t n = slice.tokens.size();
+      FT_CHECK(slice.cache != nullptr && n > 0 && slice.n_logits <= n);
+      check_tokens(slice.tokens, config_.n_vocab);
+      cache::LatentCache& cache = checked_glm_cache(*slice.cache, layout_, n);
+      FT_CHECK(std::find(w.caches.begin(), w.caches.end(), &cache) == w.caches.end());
+      w.caches.push_back(&cache);
+      w.runs.push_back({.first_row = n_rows, .n_rows = n, .first_position = cache.length()});
+      n_rows += n;
+      for (std::size_t row = n_rows - slice.n_logits; row < n_rows; ++row) {
+        w.logits_rows.push_back(static_cast<std::uint32_t>(row));
+      }
+    }
+    for (const LayerIndex tap : taps) {
+      FT_CHECK(tap >= 0 && static_cast<std::size_t>(tap) <= config_.n_layers);
+    }
+    w.taps.resize(std::max(w.taps.size(), taps.size()));
+    w.output.taps.resize(taps.size());
+    w.rows.assign(compute_, w.runs, rotary_);
+    w.selection.reset(w.rows, 0);
+  }
+
+  void run_layer(std::size_t layer, MutableMatrix x, GlmWorkspace& w) const {
+    w.keys.clear();
+    for (cache::LatentCache* cache : w.caches) {
+      w.keys.push_back({cache->keys(layer), cache->index_keys(layer)});
+    }
+    run_glm_layer(compute_,
+                  weights_.layers[layer],
+                  {.rows = w.rows,
+                   .caches = w.keys,
+                   .first_query = 0,
+                   .choice = nn::KeyChoice::kSelect,
+                   .selection = w.selection,
+                   .x = x},
+                  w.layer);
+  }
+
+  void capture(LayerIndex layer,
+               ConstMatrix rows,
+               std::span<const LayerIndex> taps,
+               GlmWorkspace& w) const {
+    for (std::size_t i = 0; i < taps.size(); ++i) {
+      if (taps[i] != layer) continue;
+      const MutableMatrix copy = w.taps[i].shape(rows.n_rows, rows.n_cols);
+      std::copy_n(rows.data, rows.n_rows * rows.n_cols, copy.data);
+      w.output.taps[i] = copy;
+    }
+  }
+
+  void project_logits(ConstMatrix normed, GlmWorkspace& w) const {
+    const std::size_t n = w.logits_rows.size();
+    const MutableMatrix logits = w.logits.shape(n, config_.n_vocab);
+    w.output.logits = logits;
+    if (n == 0) return;
+    kernels::MatmulOp op = nn::linear(logits, nn::rows_of(normed, 0, n), weights_.head);
+    if (w.logits_rows.back() + 1 - w.logits_rows.front() == n) {
+      op.x = nn::rows_of(normed, w.logits_rows.front(), n);
+    } else {
+      op.x = normed;
+      op.x_rows = w.logits_rows.data();
+    }
+    compute_.backend.matmul({&op, 1});
+    if (!nn::all_finite(logits)) throw not_finite("the output head", w);
+  }
+
+  static Error not_finite(const std::string& where, const GlmWorkspace& w) {
+    const nn::Run& run = w.runs.front();
+    return {ErrorCode::kInternal,
+            fmt::format("model: {} computed values that are not finite (positions from {} on); the "
+                        "weights may be damaged",
+                        where,
+                        run.first_position)};
+  }
+
+  checkpoint::Checkpoint checkpoint_;
+  GlmConfig config_;
+  nn::Compute compute_;
+  cache::LatentLayout layout_;
+  nn::RotaryTable rotary_;
+  GlmWeights weights_;
+  ModelConfig description_;
+  std::optional<GlmDraftHead> draft_head_;
+};
+
+std::unique_ptr<Model> load_glm(checkpoint::Checkpoint checkpoint,
+                                kernels::Backend& backend,
+                                ThreadPool& pool,
+                                const LoadOptions& options) {
+  ParsedGlmConfig parsed = parse_glm_config(checkpoint.config(), checkpoint.generation_config());
+  if (!parsed.problems.empty()) {
+    const std::size_t n_more = parsed.problems.size() - 1;
+    fail("{}{}",
+         parsed.problems.front(),
+         n_more > 0 ? fmt::format(" (and {} more problems: see `inspect`)", n_more) : "");
+  }
+  auto model = std::make_unique<GlmModel>(
+      std::move(checkpoint), std::move(parsed.config), nn::Compute{backend, pool});
+  model->load(options);
+  return model;
+}
+
+Inspection inspect_glm(const checkpoint::Checkpoint& checkpoint) {
+  ParsedGlmConfig parsed = parse_glm_config(checkpoint.config(), checkpoint.generation_config());
+  Inspection inspection;
+  inspection.problems = std::move(parsed.problems);
+  inspection.config.family = "glm_moe_dsa";
+  if (!inspection.problems.empty()) return inspection;
+  GlmWeights weights;
+  const GlmInventory inventory = take_inventory(parsed.config, checkpoint, weights);
+  inspection.config = inventory.description;
+  inspection.has_draft_head = weights.draft.has_value();
+  try {
+    inventory.plan.census();
+  } catch (const InvalidInput& error) {
+    inspection.problems.emplace_back(error.what());
+  }
+  return inspection;
+}
+
+}  // namespace
+
+Family glm_moe_dsa_family() {
+  return {.load = load_glm, .inspect = inspect_glm};
+}
+
+}  // namespace ft::models
