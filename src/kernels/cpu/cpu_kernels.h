@@ -1,15 +1,20 @@
 // The table that each instruction set fills, and the tasks its functions get. Called by CpuBackend
 // only.
 //
-// How an instruction set's files are built. cpu/<isa>/vec.h wraps its vector type (load, store,
-// fma, ...) in namespace ft::kernels::<isa>. Source that is the same for every vector width lives
-// in cpu/simd/<verb>-inl.h and is included by cpu/<isa>/<verb>.cc inside that namespace, so that
-// every function exists once per instruction set under its own name. Code compiled with an
-// instruction set's flags must not instantiate or inline anything that other files share (std
-// containers, std::min, member functions of project headers): the linker keeps one copy of such a
-// function and could give the whole program one that needs this instruction set. Types, constants
-// and built-ins are fine. cpu/<isa>/kernels.cc fills the table; entries without a fast version keep
-// the portable one from ref.
+// How an instruction set's files are built. cpu/<isa>/vec.h wraps its vector type in namespace
+// ft::kernels::<isa>: Vec, kLanes, load, store, load_partial, store_partial, fma, max, select_less,
+// sum_lanes and so on, the same vocabulary in each, and defines FT_ISA as the namespace's name.
+// Source that is the same for every vector width lives in cpu/simd/<topic>-inl.h in namespace
+// ft::kernels::FT_ISA; cpu/<isa>/<topic>.cc includes it after vec.h, so that every function exists
+// once per instruction set under its own name (static, or declared in <isa>_kernels.h). A new topic
+// needs those files, one word per instruction set in CMakeLists.txt and one line in each
+// cpu/<isa>/kernels.cc, which fills the table; entries without a fast version keep the portable one
+// from ref.
+//
+// Code compiled with an instruction set's flags must not instantiate or inline anything that other
+// files share (std containers, std::min, member functions of project headers): the linker keeps one
+// copy of such a function and could give the whole program one that needs this instruction set.
+// Types, constants and built-ins are fine.
 //
 // Every function is noexcept, allocates nothing and computes each row alone: which rows, outputs or
 // heads share a task never changes a number.

@@ -1,7 +1,16 @@
 // The ordered list of instruction sets: what was built in, what this processor runs.
 #include "base/error.h"
+#ifdef FT_HAS_AVX2
+#include "kernels/cpu/avx2/avx2_kernels.h"
+#endif
+#ifdef FT_HAS_AVX512
+#include "kernels/cpu/avx512/avx512_kernels.h"
+#endif
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_kernels.h"
+#ifdef FT_HAS_NEON
+#include "kernels/cpu/neon/neon_kernels.h"
+#endif
 #include "kernels/kernels.h"
 
 namespace ft::kernels {
@@ -16,10 +25,22 @@ struct Entry {
 
 /// Fastest first.
 constexpr Entry kEntries[] = {
+#ifdef FT_HAS_AVX512
+    {Isa::kAvx512, "avx512", avx512::is_usable, avx512::kernels},
+#else
     {Isa::kAvx512, "avx512", nullptr, nullptr},
+#endif
+#ifdef FT_HAS_AVX2
+    {Isa::kAvx2, "avx2", avx2::is_usable, avx2::kernels},
+#else
     {Isa::kAvx2, "avx2", nullptr, nullptr},
+#endif
+#ifdef FT_HAS_NEON
+    {Isa::kNeon, "neon", neon::is_usable, neon::kernels},
+#else
     {Isa::kNeon, "neon", nullptr, nullptr},
-    {Isa::kRef, "ref", [] { return true; }, ref::kernels},
+#endif
+    {Isa::kRef, "ref", []() noexcept { return true; }, ref::kernels},
 };
 
 const Entry& entry_of(Isa isa) noexcept {

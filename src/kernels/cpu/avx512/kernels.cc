@@ -1,0 +1,21 @@
+// Compiled without AVX-512, so that it runs anywhere.
+#include "kernels/cpu/avx512/avx512_kernels.h"
+
+namespace ft::kernels::avx512 {
+
+CpuKernels kernels() noexcept {
+  CpuKernels table = ref::kernels();
+  table.weight_format = kWeightFormat;
+  table.matmul = matmul;
+  table.swiglu = swiglu;
+  return table;
+}
+
+bool is_usable() noexcept {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vbmi");
+}
+
+}  // namespace ft::kernels::avx512

@@ -1,0 +1,91 @@
+// Sixteen floats of AVX-512. The other instruction sets offer the same vocabulary.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+
+#define FT_ISA avx512
+#define FT_INLINE [[gnu::always_inline]] static inline
+#define FT_INLINE_MEMBER [[gnu::always_inline]] inline
+
+namespace ft::kernels::avx512 {
+
+using Vec = __m512;
+inline constexpr std::size_t kLanes = 16;
+
+FT_INLINE Vec zero() noexcept {
+  return _mm512_setzero_ps();
+}
+FT_INLINE Vec broadcast(float value) noexcept {
+  return _mm512_set1_ps(value);
+}
+FT_INLINE Vec load(const float* from) noexcept {
+  return _mm512_loadu_ps(from);
+}
+FT_INLINE void store(float* to, Vec v) noexcept {
+  _mm512_storeu_ps(to, v);
+}
+/// The first n < kLanes elements; the others read as 0 and are not touched in memory.
+FT_INLINE Vec load_partial(const float* from, std::size_t n) noexcept {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), from);
+}
+FT_INLINE void store_partial(float* to, Vec v, std::size_t n) noexcept {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << n) - 1u), v);
+}
+
+FT_INLINE Vec add(Vec a, Vec b) noexcept {
+  return _mm512_add_ps(a, b);
+}
+FT_INLINE Vec sub(Vec a, Vec b) noexcept {
+  return _mm512_sub_ps(a, b);
+}
+FT_INLINE Vec mul(Vec a, Vec b) noexcept {
+  return _mm512_mul_ps(a, b);
+}
+FT_INLINE Vec div(Vec a, Vec b) noexcept {
+  return _mm512_div_ps(a, b);
+}
+/// a * b + c, rounded once.
+FT_INLINE Vec fma(Vec a, Vec b, Vec c) noexcept {
+  return _mm512_fmadd_ps(a, b, c);
+}
+/// c - a * b, rounded once.
+FT_INLINE Vec negative_fma(Vec a, Vec b, Vec c) noexcept {
+  return _mm512_fnmadd_ps(a, b, c);
+}
+FT_INLINE Vec max(Vec a, Vec b) noexcept {
+  return _mm512_max_ps(a, b);
+}
+FT_INLINE Vec sqrt(Vec v) noexcept {
+  return _mm512_sqrt_ps(v);
+}
+/// Per lane: a < b ? yes : no.
+FT_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) noexcept {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
+/// To the nearest integer, ties to even.
+FT_INLINE Vec round(Vec v) noexcept {
+  return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+/// 2^n for integers n in [-126, 127].
+FT_INLINE Vec pow2(Vec n) noexcept {
+  const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
+}
+
+/// Sum of the lanes as a tree: halves, quarters, eighths, neighbours.
+FT_INLINE float sum_lanes(Vec v) noexcept {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+FT_INLINE float max_lanes(Vec v) noexcept {
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+}  // namespace ft::kernels::avx512
