@@ -7,8 +7,9 @@
 
 namespace ft {
 
-/// A move-only block of anonymous memory, aligned to at least 64 bytes. Pages are committed on first touch, so a large
-/// buffer costs only what is written. Blocks of 2 MiB or more are aligned to 2 MiB and ask for huge pages.
+/// A move-only block of anonymous memory, aligned to at least 64 bytes. Pages are committed on
+/// first touch, so a large buffer costs only what is written. Blocks of 2 MiB or more are aligned
+/// to 2 MiB and ask for huge pages.
 class Buffer {
  public:
   Buffer() = default;

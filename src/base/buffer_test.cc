@@ -70,8 +70,8 @@ TEST(Buffer, CommitsNothing_BeforeItIsTouched) {
 }
 
 TEST(Buffer, ThrowsResourceExhausted_WhenTooLarge) {
-  EXPECT_THROW(Buffer(std::numeric_limits<std::size_t>::max()), ResourceExhausted);
-  EXPECT_THROW(Buffer(std::size_t{1} << 60), ResourceExhausted);
+  EXPECT_THROW(Buffer{std::numeric_limits<std::size_t>::max()}, ResourceExhausted);
+  EXPECT_THROW(Buffer{std::size_t{1} << 60}, ResourceExhausted);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The exceptions of the project. Thrown when a load or a request cannot go on; caught in main(), in the engine's
-// per-request guard and (later) in the HTTP handler, nowhere else.
+// The exceptions of the project. Thrown when a load or a request cannot go on; caught in main(), in
+// the engine's per-request guard and (later) in the HTTP handler, nowhere else.
 //
 // A message is one line: what was tried, with which values, what to do.
 #pragma once
@@ -51,14 +51,15 @@ struct LogicError : Error {
   explicit LogicError(const std::string& message) : Error(ErrorCode::kInternal, message) {}
 };
 
-/// Throws InvalidInput with a formatted message: `fail("config: hidden_size is {}, expected > 0", n)`.
+/// Throws InvalidInput with a formatted message: `fail("config: hidden_size is {}, expected > 0",
+/// n)`.
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw InvalidInput(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// `text` in single quotes, fit for a one-line message: control bytes escaped, shortened beyond 400 bytes. For names and
-/// values that come from files and flags.
+/// `text` in single quotes, fit for a one-line message: control bytes escaped, shortened beyond 400
+/// bytes. For names and values that come from files and flags.
 std::string in_quotes(std::string_view text);
 
 namespace detail {
@@ -67,6 +68,7 @@ namespace detail {
 
 }  // namespace ft
 
-/// Throws LogicError when a programmer's assumption is false. Always on; keep it out of inner loops.
+/// Throws LogicError when a programmer's assumption is false. Always on; keep it out of inner
+/// loops.
 #define FT_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::ft::detail::check_failed(__FILE__, __LINE__, #condition))

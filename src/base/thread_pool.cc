@@ -35,8 +35,9 @@ void pause() noexcept {
 
 /// Waits until `counter` differs from `old`, first spinning, then asleep. Returns the new value.
 std::uint32_t await_change(const std::atomic<std::uint32_t>& counter, std::uint32_t old) noexcept {
-  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-  do {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point deadline{};  // set after the first pauses, as most waits end within them
+  while (true) {
     for (int i = 0; i < kPausesPerClockRead; ++i) {
       const std::uint32_t value = counter.load(std::memory_order_acquire);
       if (value != old) {
@@ -44,13 +45,19 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& counter, std::uint3
       }
       pause();
     }
-  } while (std::chrono::steady_clock::now() < deadline);
-  counter.wait(old, std::memory_order_acquire);
-  return counter.load(std::memory_order_acquire);
+    const Clock::time_point now = Clock::now();
+    if (deadline == Clock::time_point{}) {
+      deadline = now + kSpinTime;
+    } else if (now >= deadline) {
+      counter.wait(old, std::memory_order_acquire);
+      return counter.load(std::memory_order_acquire);
+    }
+  }
 }
 
 }  // namespace
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the padding keeps the counters apart.
 struct ThreadPool::Impl {
   using Body = FunctionRef<void(std::size_t, std::size_t, std::size_t)>;
   static constexpr std::uint32_t kStop = std::numeric_limits<std::uint32_t>::max();

@@ -1,16 +1,17 @@
-// The compute threads. Owned by the Engine, lent to the kernels; nothing else in the program runs in parallel.
+// The compute threads. Owned by the Engine, lent to the kernels; nothing else in the program runs
+// in parallel.
 #pragma once
+
+#include "base/function_ref.h"
 
 #include <cstddef>
 #include <memory>
 
-#include "base/function_ref.h"
-
 namespace ft {
 
 /// Fixed set of threads for fork-join loops of microseconds. Workers spin briefly, then sleep.
-/// One caller at a time; calls do not nest. Which thread runs which item is unspecified, so bodies must not let results
-/// depend on it.
+/// One caller at a time; calls do not nest. Which thread runs which item is unspecified, so bodies
+/// must not let results depend on it.
 class ThreadPool {
  public:
   /// n_threads counts the caller, so 1 starts no thread. n_threads >= 1.
@@ -23,9 +24,10 @@ class ThreadPool {
 
   std::size_t n_threads() const noexcept;
 
-  /// Calls body(begin, end, thread) for consecutive ranges of at most `grain` items that cover [0, n_items) exactly
-  /// once; thread < n_threads() names the running thread (for scratch memory). Returns when all are done.
-  /// Runs on the caller alone if everything fits into one range. Body must not throw.
+  /// Calls body(begin, end, thread) for consecutive ranges of at most `grain` items that cover [0,
+  /// n_items) exactly once; thread < n_threads() names the running thread (for scratch memory).
+  /// Returns when all are done. Runs on the caller alone if everything fits into one range. Body
+  /// must not throw.
   void parallel_for(std::size_t n_items,
                     std::size_t grain,
                     FunctionRef<void(std::size_t begin, std::size_t end, std::size_t thread)> body);

@@ -41,16 +41,21 @@ TEST(ThreadPool, CoversEveryItemOnce) {
 }
 
 TEST(ThreadPool, MakesResultsVisible_BetweenManyShortJobs) {
-  // Plain memory: a missing ordering is a wrong sum here, or a report under ThreadSanitizer.
+  // Plain memory: a missing ordering is a wrong sum here, or a report under ThreadSanitizer. A row
+  // takes long enough for the workers to get their share.
+  constexpr std::size_t kRows = 6;
+  constexpr std::size_t kCols = 500;
   ThreadPool pool(3);
-  std::vector<std::uint64_t> values(6, 0);
-  for (std::uint64_t job = 1; job <= 20000; ++job) {
-    const std::uint64_t before = values[job % values.size()];
-    ASSERT_EQ(before, job - 1);
-    pool.parallel_for(
-        values.size(), 1, [&](std::size_t begin, std::size_t, std::size_t) { ++values[begin]; });
+  std::vector<std::uint64_t> values(kRows * kCols, 0);
+  for (std::uint64_t job = 1; job <= 5000; ++job) {
+    ASSERT_EQ(values[job % values.size()], job - 1);
+    pool.parallel_for(kRows, 1, [&](std::size_t begin, std::size_t, std::size_t) {
+      for (std::size_t i = begin * kCols; i < (begin + 1) * kCols; ++i) {
+        ++values[i];
+      }
+    });
   }
-  EXPECT_EQ(values, std::vector<std::uint64_t>(6, 20000));
+  EXPECT_EQ(values, std::vector<std::uint64_t>(kRows * kCols, 5000));
 }
 
 TEST(ThreadPool, WakesSleepingWorkers) {

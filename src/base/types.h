@@ -10,7 +10,8 @@ namespace ft {
 using Token = std::int32_t;
 using TokenSpan = std::span<const Token>;
 
-/// 0-based decoder layer; `n_layers` itself denotes the state after the final norm where a function says so.
+/// 0-based decoder layer; `n_layers` itself denotes the state after the final norm where a function
+/// says so.
 using LayerIndex = std::int32_t;
 
 }  // namespace ft

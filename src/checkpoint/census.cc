@@ -120,6 +120,7 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
 
 std::string dtype_list(const std::vector<DType>& dtypes) {
   std::vector<std::string_view> names;
+  names.reserve(dtypes.size());
   for (const DType dtype : dtypes) {
     names.push_back(dtype_name(dtype));
   }

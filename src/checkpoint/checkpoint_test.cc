@@ -84,7 +84,7 @@ class CheckpointTest : public testing::Test {
     try {
       call();
     } catch (const InvalidInput& error) {
-      const std::string message = error.what();
+      std::string message = error.what();
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
       return message;
     }

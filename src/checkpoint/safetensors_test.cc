@@ -26,7 +26,7 @@ std::string message_of(F&& call) {
   try {
     call();
   } catch (const InvalidInput& error) {
-    const std::string message = error.what();
+    std::string message = error.what();
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     EXPECT_THAT(message, StartsWith("s.safetensors: "));
     return message;

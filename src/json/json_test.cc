@@ -23,7 +23,7 @@ std::string error_of(const std::string& text, const Limits& limits = {}) {
   try {
     parse(text, "t.json", limits);
   } catch (const InvalidInput& error) {
-    const std::string message = error.what();
+    std::string message = error.what();
     EXPECT_THAT(message, testing::StartsWith("t.json: "));
     EXPECT_EQ(message.find('\n'), std::string::npos);
     return message;
@@ -231,12 +231,12 @@ TEST(JsonWriter, EscapesStrings) {
 TEST(JsonWriter, ReplacesInvalidUtf8) {
   const std::string good = "\xf0\x9f\x98\x80\xed\x9f\xbf\xe0\xa0\x80\xf4\x8f\xbf\xbf";
   EXPECT_EQ(Writer().value(good).text(), "\"" + good + "\"");
-  const std::string_view kReplacement = "\xef\xbf\xbd";
+  const std::string_view replacement = "\xef\xbf\xbd";
   for (std::string_view bad : {"\x80", "\xc1", "\xff", "\xc3", "\xe2"}) {
-    EXPECT_EQ(Writer().value(bad).text(), "\"" + std::string(kReplacement) + "\"");
+    EXPECT_EQ(Writer().value(bad).text(), "\"" + std::string(replacement) + "\"");
   }
   EXPECT_EQ(Writer().value("a\xed\xa0\x80z").text(),
-            fmt::format("\"a{0}{0}{0}z\"", kReplacement));  // a surrogate
+            fmt::format("\"a{0}{0}{0}z\"", replacement));  // a surrogate
 }
 
 TEST(JsonWriter, WritesRealsThatReadBackExactly) {
