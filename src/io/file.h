@@ -1,4 +1,5 @@
-// The only code that opens a file. Reading is positional or mapped; writing is for traces and tests.
+// The only code that opens a file. Reading is positional or mapped; writing is for traces and
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ class UniqueFd {
 /// A regular file open for reading. Thread-safe: reads are positional.
 class File {
  public:
-  /// Throws InvalidInput if `path` does not exist or is no regular file, IoError if it cannot be opened.
+  /// Throws InvalidInput if `path` does not exist or is no regular file, IoError if it cannot be
+  /// opened.
   static File open(const std::filesystem::path& path);
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -67,7 +69,8 @@ class MappedFile {
 /// Whole contents of a small file. Throws InvalidInput if it is missing or larger than max_bytes.
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes);
 
-/// Appends lines to a file it creates or truncates; buffered, flushed per call of flush() and on destruction.
+/// Appends lines to a file it creates or truncates; buffered, flushed per call of flush() and on
+/// destruction.
 class LineWriter {
  public:
   /// Throws InvalidInput if the file cannot be created.

@@ -1,12 +1,12 @@
-// Reference conversions between stored floating-point formats and f32. Every other implementation is tested against
-// these.
+// Reference conversions between stored floating-point formats and f32. Every other implementation
+// is tested against these.
 #pragma once
+
+#include "tensor/dtype.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "tensor/dtype.h"
 
 namespace ft {
 
@@ -24,7 +24,8 @@ std::uint8_t float_to_f8e4m3(float value) noexcept;
 /// One element of a stored array: `data` points at its first byte (any alignment).
 float load_element(DType dtype, const std::byte* data) noexcept;
 
-/// destination[i] = element i of `source` (contiguous, any alignment). source.size() = n * element_bytes(dtype).
+/// destination[i] = element i of `source` (contiguous, any alignment). source.size() = n *
+/// element_bytes(dtype).
 void convert_to_float(DType dtype, std::span<const std::byte> source, std::span<float> destination);
 
 }  // namespace ft
