@@ -1,0 +1,494 @@
+#include "base/error.h"
+#include "models/glm_test_model.h"
+#include "models/model.h"
+#include "testing/tiny_glm.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ft::models {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::TinyFormat;
+using testing::TinyGlm;
+using testing::TinyGlmOptions;
+
+std::vector<Token> some_tokens(std::size_t n) {
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < n; ++i) {
+    tokens.push_back(static_cast<Token>((i * i * 7 + i * 3 + 1) % testing::kTinyVocab));
+  }
+  return tokens;
+}
+
+/// A folder of its own per test, removed at the end.
+class TestFolder {
+ public:
+  TestFolder() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string(info->test_suite_name()) + "_" + info->name();
+    std::replace(name.begin(), name.end(), '/', '_');
+    path_ = fs::path(::testing::TempDir()) / ("ft_models_" + name);
+    fs::remove_all(path_);
+  }
+  ~TestFolder() { fs::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class GlmModelTest : public ::testing::Test {
+ protected:
+  /// Writes and loads; one model per call.
+  LoadedModel& load(const TinyGlm& glm,
+                    kernels::Isa isa = kernels::Isa::kRef,
+                    std::size_t n_threads = 1,
+                    const LoadOptions& options = {}) {
+    const fs::path folder = folder_.path() / std::to_string(models_.size());
+    glm.write(folder);
+    models_.push_back(std::make_unique<LoadedModel>(folder, isa, n_threads, options));
+    return *models_.back();
+  }
+  std::string refusal(const TinyGlm& glm) {
+    try {
+      load(glm);
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  TestFolder folder_;
+  std::vector<std::unique_ptr<LoadedModel>> models_;
+};
+
+// --- every row is its own, whatever travels with it
+
+class GlmRowTest : public GlmModelTest,
+                   public ::testing::WithParamInterface<std::tuple<kernels::Isa, TinyFormat>> {};
+
+TEST_P(GlmRowTest, ChunksThreadsAndRaggedBatchesGiveTheSameBits) {
+  const auto [isa, format] = GetParam();
+  const TinyGlm glm = testing::make_tiny_glm({.seed = 3, .format = format});
+  const LoadedModel& one = load(glm, isa, 1);
+  const LoadedModel& two = load(glm, isa, 2);
+  const std::vector<Token> tokens = some_tokens(25);  // index_topk is 6
+  const auto fed = [&](const LoadedModel& loaded, std::size_t chunk) {
+    const auto cache = loaded.model->new_cache({.max_tokens = 40});
+    return feed(*loaded.model, *cache, tokens, chunk);
+  };
+  const Fed whole = fed(one, 25);
+  for (const std::size_t chunk : {1, 2, 7, 25}) {
+    EXPECT_EQ(fed(one, chunk).logits, whole.logits) << "chunk " << chunk;
+    const Fed with_two = fed(two, chunk);
+    EXPECT_EQ(with_two.logits, whole.logits) << "2 threads, chunk " << chunk;
+    EXPECT_EQ(with_two.hidden, whole.hidden) << "2 threads, chunk " << chunk;
+  }
+  // Two sequences in one call, with logits of their last rows only.
+  const auto a = one.model->new_cache({.max_tokens = 40});
+  const auto b = one.model->new_cache({.max_tokens = 40});
+  feed(*one.model, *a, TokenSpan(tokens).first(9), 9);
+  const std::vector<SequenceSlice> slices{{a.get(), TokenSpan(tokens).subspan(9, 5), 2},
+                                          {b.get(), TokenSpan(tokens).first(8), 3}};
+  const auto workspace = one.model->new_workspace();
+  const ForwardOutput& output = one.model->forward(slices, {}, {}, *workspace);
+  RowCopy expected(whole.logits.view(12, 2));
+  expected.add(whole.logits.view(5, 3));
+  EXPECT_EQ(RowCopy(output.logits), expected);
+}
+
+TEST_P(GlmRowTest, DraftHeadBatchesGiveTheSameBits) {
+  const auto [isa, format] = GetParam();
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 4, .format = format}), isa, 2);
+  const std::vector<Token> tokens = some_tokens(20);
+  const auto cache = loaded.model->new_cache({.max_tokens = 40});
+  const Fed fed = feed(*loaded.model, *cache, tokens, 20);
+  const DraftHead& head = *loaded.model->draft_head();
+  const auto drafts = [&](std::size_t n_appended, std::size_t chunk) {
+    const auto draft_cache = head.new_cache({.max_tokens = 40});
+    const auto workspace = head.new_workspace();
+    for (std::size_t at = 0; at < n_appended; at += chunk) {
+      const std::size_t n = std::min(chunk, n_appended - at);
+      head.append(
+          *draft_cache, fed.hidden.view(at, n), TokenSpan(tokens).subspan(at + 1, n), *workspace);
+    }
+    const std::size_t n = 19 - n_appended;
+    const Drafted drafted = draft(head,
+                                  *draft_cache,
+                                  fed.hidden.view(n_appended, n),
+                                  TokenSpan(tokens).subspan(n_appended + 1, n),
+                                  4);
+    EXPECT_EQ(draft_cache->length(), 19U);
+    return drafted.logits;
+  };
+  const RowCopy whole = drafts(0, 1);
+  EXPECT_EQ(whole.size(), 4U);
+  EXPECT_EQ(drafts(18, 18), whole);
+  EXPECT_EQ(drafts(18, 1), whole);
+  EXPECT_EQ(drafts(15, 4), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    GlmRowTest,
+    ::testing::Combine(::testing::ValuesIn(kernels::usable_isas()),
+                       ::testing::Values(TinyFormat::kF32, TinyFormat::kBf16, TinyFormat::kFp8)),
+    [](const auto& param) {
+      const char* format = std::get<1>(param.param) == TinyFormat::kF32    ? "f32"
+                           : std::get<1>(param.param) == TinyFormat::kBf16 ? "bf16"
+                                                                           : "fp8";
+      return std::string(kernels::isa_name(std::get<0>(param.param))) + "_" + format;
+    });
+
+// --- caches
+
+TEST_F(GlmModelTest, TruncatedCacheEqualsOneThatNeverWentOn) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 5}));
+  const std::vector<Token> tokens = some_tokens(24);
+  const auto plain = loaded.model->new_cache({.max_tokens = 40});
+  const Fed expected = feed(*loaded.model, *plain, tokens, 24);
+  const auto rewound = loaded.model->new_cache({.max_tokens = 40});
+  feed(*loaded.model, *rewound, TokenSpan(tokens).first(10), 10);
+  const auto copy = rewound->clone();
+  const std::vector<Token> wrong(8, 49);
+  feed(*loaded.model, *rewound, wrong, 3);
+  rewound->truncate(10);
+  const RowCopy tail(expected.logits.view(10, 14));
+  EXPECT_EQ(feed(*loaded.model, *rewound, TokenSpan(tokens).subspan(10), 5).logits, tail);
+  EXPECT_EQ(feed(*loaded.model, *copy, TokenSpan(tokens).subspan(10), 5).logits, tail);
+}
+
+TEST_F(GlmModelTest, FailedForwardLeavesEveryCacheAsItWas) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 6}));
+  const Model& model = *loaded.model;
+  const std::vector<Token> tokens = some_tokens(12);
+  const auto cache = model.new_cache({.max_tokens = 12});
+  const auto other = model.new_cache({.max_tokens = 2});
+  const auto workspace = model.new_workspace();
+  feed(model, *cache, TokenSpan(tokens).first(8), 8);
+
+  std::stop_source stopped;
+  stopped.request_stop();
+  const SequenceSlice rest{cache.get(), TokenSpan(tokens).subspan(8), 1};
+  EXPECT_THROW(model.forward({&rest, 1}, {}, stopped.get_token(), *workspace), Cancelled);
+
+  const std::vector<SequenceSlice> too_long{rest, {other.get(), TokenSpan(tokens).first(3), 1}};
+  try {
+    model.forward(too_long, {}, {}, *workspace);
+    FAIL();
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("0 of 2 positions are used, 3 more do not fit"));
+  }
+  const std::vector<Token> outside{1, static_cast<Token>(testing::kTinyVocab)};
+  const std::vector<Token> negative{-1};
+  for (const TokenSpan bad : {TokenSpan(outside), TokenSpan(negative)}) {
+    const SequenceSlice slice{cache.get(), bad, 1};
+    EXPECT_THROW(model.forward({&slice, 1}, {}, {}, *workspace), InvalidInput);
+  }
+  EXPECT_EQ(cache->length(), 8U);
+  EXPECT_EQ(other->length(), 0U);
+
+  const auto fresh = model.new_cache({.max_tokens = 12});
+  const Fed expected = feed(model, *fresh, tokens, 12);
+  EXPECT_EQ(feed(model, *cache, TokenSpan(tokens).subspan(8), 4).logits,
+            RowCopy(expected.logits.view(8, 4)));
+}
+
+TEST_F(GlmModelTest, RefusesAContextBeyondTheTrainedOne) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({}));
+  EXPECT_THROW(loaded.model->new_cache({.max_tokens = testing::kTinyContext + 1}), InvalidInput);
+  EXPECT_EQ(loaded.model->new_cache({.max_tokens = testing::kTinyContext})->max_tokens(),
+            testing::kTinyContext);
+}
+
+TEST_F(GlmModelTest, NamesTheLayerThatStopsBeingFinite) {
+  TinyGlm glm = testing::make_tiny_glm({.seed = 7});
+  std::string& bytes = glm.tensors["model.layers.2.self_attn.o_proj.weight"].bytes;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data(), &infinity, sizeof infinity);
+  const LoadedModel& loaded = load(glm);
+  const auto cache = loaded.model->new_cache({.max_tokens = 8});
+  try {
+    feed(*loaded.model, *cache, some_tokens(3), 3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("layer 2 computed values that are not finite"));
+  }
+  EXPECT_EQ(cache->length(), 0U);
+}
+
+// --- what forward returns
+
+TEST_F(GlmModelTest, TapsAreTheResidualAfterALayerAndTheFinalNorm) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 8}));
+  const Model& model = *loaded.model;
+  const std::vector<Token> tokens = some_tokens(5);
+  const auto cache = model.new_cache({.max_tokens = 8});
+  const auto workspace = model.new_workspace();
+  const std::vector<LayerIndex> taps{5, 1, 4};
+  const SequenceSlice slice{cache.get(), tokens, 0};
+  const ForwardOutput& output = model.forward({&slice, 1}, taps, {}, *workspace);
+  EXPECT_EQ(output.logits.n_rows, 0U);
+  ASSERT_EQ(output.taps.size(), 3U);
+  for (const ConstMatrix& tap : output.taps) {
+    EXPECT_EQ(tap.n_rows, 5U);
+    EXPECT_EQ(tap.n_cols, testing::kTinyWidth);
+  }
+  // Tap 5 is tap 4 after the final norm: row by row the same direction up to the norm's weights
+  // near 1.
+  for (std::size_t r = 0; r < 5; ++r) {
+    double square = 0;
+    for (const float value : output.taps[2].row(r)) square += double{value} * double{value};
+    const double rms = std::sqrt(square / testing::kTinyWidth);
+    for (std::size_t c = 0; c < testing::kTinyWidth; ++c) {
+      const double normed = output.taps[2].row(r)[c] / rms;
+      EXPECT_NEAR(output.taps[0].row(r)[c], normed, 0.6 * std::abs(normed) + 1e-4);
+    }
+  }
+  EXPECT_NE(RowCopy(output.taps[1]), RowCopy(output.taps[2]));
+}
+
+TEST_F(GlmModelTest, SparseAttentionOverEverythingIsDenseAttention) {
+  TinyGlm sparse = testing::make_tiny_glm({.seed = 9, .index_topk = 100});
+  TinyGlm dense = sparse;
+  for (const char* key : {"index_topk", "index_n_heads", "index_head_dim", "indexer_types"}) {
+    dense.config.erase(key);
+  }
+  const std::vector<Token> tokens = some_tokens(20);
+  const auto logits = [&](const TinyGlm& glm) {
+    const LoadedModel& loaded = load(glm);
+    const auto cache = loaded.model->new_cache({.max_tokens = 20});
+    return feed(*loaded.model, *cache, tokens, 20).logits;
+  };
+  const RowCopy expected = logits(dense);
+  EXPECT_EQ(logits(sparse), expected);
+  EXPECT_NE(logits(testing::make_tiny_glm({.seed = 9, .index_topk = 6})), expected);
+}
+
+// --- the draft head
+
+TEST_F(GlmModelTest, DraftChainAttendsTheFirstStepsSet) {
+  TinyGlm shared = testing::make_tiny_glm({.seed = 10});
+  TinyGlm own = shared;
+  own.config["index_share_for_mtp_iteration"] = "false";
+  const std::vector<Token> tokens = some_tokens(16);
+  const auto drafts = [&](const TinyGlm& glm, const LoadOptions& options = {}) {
+    const LoadedModel& loaded = load(glm, kernels::Isa::kRef, 1, options);
+    const auto cache = loaded.model->new_cache({.max_tokens = 40});
+    const Fed fed = feed(*loaded.model, *cache, tokens, 16);
+    const DraftHead& head = *loaded.model->draft_head();
+    const auto draft_cache = head.new_cache({.max_tokens = 40});
+    return draft(head, *draft_cache, fed.hidden.view(0, 15), TokenSpan(tokens).subspan(1), 3)
+        .logits;
+  };
+  const RowCopy with_sharing = drafts(shared);
+  const RowCopy without = drafts(own);
+  EXPECT_EQ(RowCopy(with_sharing.view(0, 1)), RowCopy(without.view(0, 1)));
+  EXPECT_NE(RowCopy(with_sharing.view(1, 1)), RowCopy(without.view(1, 1)));
+  const RowCopy raw = drafts(shared, {.compat = {.draft_chains_raw = true}, .progress = {}});
+  EXPECT_EQ(RowCopy(with_sharing.view(0, 1)), RowCopy(raw.view(0, 1)));
+  EXPECT_NE(RowCopy(with_sharing.view(1, 1)), RowCopy(raw.view(1, 1)));
+}
+
+TEST_F(GlmModelTest, DraftHeadRefusesWhatDoesNotFit) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({}),
+                                   kernels::Isa::kRef,
+                                   1,
+                                   {.compat = {.draft_starts_cold = true}, .progress = {}});
+  const DraftHead& head = *loaded.model->draft_head();
+  EXPECT_FALSE(head.wants_prompt());
+  const auto cache = head.new_cache({.max_tokens = 2});
+  const auto workspace = head.new_workspace();
+  const std::vector<float> hidden(3 * testing::kTinyWidth, 0.5F);
+  const ConstMatrix rows{hidden.data(), 3, testing::kTinyWidth, testing::kTinyWidth};
+  const std::vector<Token> tokens{1, 2, 3};
+  EXPECT_THROW(head.append(*cache, rows, tokens, *workspace), InvalidInput);
+  const std::vector<Token> outside{99};
+  IndexSets sets;
+  EXPECT_THROW(
+      head.step(*cache, {rows.data, 1, rows.n_cols, rows.stride}, outside, sets, *workspace),
+      InvalidInput);
+  EXPECT_EQ(cache->length(), 0U);
+  EXPECT_FALSE(sets.is_set);
+}
+
+TEST_F(GlmModelTest, HasNoDraftHeadUnlessTheLayerIsComplete) {
+  TinyGlm glm = testing::make_tiny_glm({});
+  EXPECT_NE(load(glm).model->draft_head(), nullptr);
+  EXPECT_EQ(load(glm).model->config().draft_head_absence, "");
+
+  glm.tensors.erase("model.layers.5.mlp.experts.4.up_proj.weight");
+  const LoadedModel& partial = load(glm);
+  EXPECT_EQ(partial.model->draft_head(), nullptr);
+  EXPECT_THAT(partial.model->config().draft_head_absence,
+              HasSubstr("incomplete: model.layers.5.mlp.experts.4.up_proj.weight is missing"));
+  EXPECT_EQ(partial.model->config().draft_head_bytes, 0U);
+
+  const LoadedModel& without = load(testing::make_tiny_glm({.has_draft_layer = false}));
+  EXPECT_EQ(without.model->draft_head(), nullptr);
+  EXPECT_THAT(without.model->config().draft_head_absence, HasSubstr("no next-token layer"));
+}
+
+// --- loading
+
+TEST_F(GlmModelTest, DescribesTheModel) {
+  const TinyGlm glm = testing::make_tiny_glm({.format = TinyFormat::kFp8});
+  const ModelConfig& config = load(glm).model->config();
+  EXPECT_EQ(config.family, "glm_moe_dsa");
+  EXPECT_EQ(config.n_layers, 5U);
+  EXPECT_EQ(config.n_experts, 6U);
+  EXPECT_EQ(config.max_context, testing::kTinyContext);
+  EXPECT_EQ(config.weight_format, "fp8");
+  EXPECT_EQ(config.weights_hash.size(), 16U);
+  std::uint64_t n_bytes = 0;
+  std::uint64_t n_parameters = 0;
+  for (const auto& [name, tensor] : glm.tensors) {
+    n_bytes += tensor.bytes.size();
+    std::uint64_t n = name.find("_scale_inv") == std::string::npos ? 1 : 0;
+    for (const std::uint64_t size : tensor.shape) n *= size;
+    n_parameters += n;
+  }
+  EXPECT_EQ(config.n_parameters, n_parameters);
+  EXPECT_EQ(config.dense_bytes + config.expert_bytes + config.draft_head_bytes, n_bytes);
+  EXPECT_GT(config.expert_bytes, 0U);
+}
+
+TEST_F(GlmModelTest, ReportsProgressUpToTheTotal) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reports;
+  LoadOptions options;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    reports.emplace_back(done, total);
+  };
+  load(testing::make_tiny_glm({}), kernels::Isa::kRef, 2, options);
+  ASSERT_GT(reports.size(), 4U);
+  EXPECT_TRUE(std::is_sorted(reports.begin(), reports.end()));
+  EXPECT_EQ(reports.back().first, reports.back().second);
+}
+
+TEST_F(GlmModelTest, TiesTheHeadToTheEmbeddingIfTheConfigSaysSo) {
+  TinyGlm tied = testing::make_tiny_glm({.seed = 11});
+  TinyGlm copied = tied;
+  tied.config["tie_word_embeddings"] = "true";
+  tied.tensors.erase("lm_head.weight");
+  copied.tensors["lm_head.weight"] = copied.tensors["model.embed_tokens.weight"];
+  const std::vector<Token> tokens = some_tokens(4);
+  const auto logits = [&](const TinyGlm& glm) {
+    const LoadedModel& loaded = load(glm);
+    const auto cache = loaded.model->new_cache({.max_tokens = 4});
+    return feed(*loaded.model, *cache, tokens, 4).logits;
+  };
+  EXPECT_EQ(logits(tied), logits(copied));
+}
+
+TEST_F(GlmModelTest, RefusesDamagedWeightsByName) {
+  const auto fp8 = [] { return testing::make_tiny_glm({.format = TinyFormat::kFp8}); };
+  for (const std::string name : {"model.layers.1.mlp.experts.3.up_proj.weight",
+                                 "model.layers.0.self_attn.kv_b_proj.weight",
+                                 "model.layers.5.self_attn.indexer.wq_b.weight"}) {
+    for (const char code : {'\x7f', '\xff'}) {
+      TinyGlm glm = fp8();
+      glm.tensors[name].bytes.back() = code;
+      EXPECT_THAT(refusal(glm), HasSubstr("tensor '" + name + "'"));
+    }
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  TinyGlm bad_scale = fp8();
+  std::memcpy(
+      bad_scale.tensors["model.layers.2.mlp.experts.0.gate_proj.weight_scale_inv"].bytes.data(),
+      &nan,
+      sizeof nan);
+  EXPECT_THAT(refusal(bad_scale), HasSubstr("'model.layers.2.mlp.experts.0.gate_proj.weight'"));
+  TinyGlm bad_bias = fp8();
+  std::memcpy(bad_bias.tensors["model.layers.2.mlp.gate.e_score_correction_bias"].bytes.data(),
+              &nan,
+              sizeof nan);
+  EXPECT_THAT(refusal(bad_bias), HasSubstr("'model.layers.2.mlp.gate.e_score_correction_bias'"));
+}
+
+TEST_F(GlmModelTest, RefusesWrongInventories) {
+  const TinyGlm good = testing::make_tiny_glm({.format = TinyFormat::kFp8});
+  TinyGlm missing = good;
+  missing.tensors.erase("model.layers.3.self_attn.kv_a_layernorm.weight");
+  EXPECT_THAT(refusal(missing), HasSubstr("kv_a_layernorm"));
+
+  TinyGlm no_scale = good;
+  no_scale.tensors.erase("model.layers.3.self_attn.o_proj.weight_scale_inv");
+  EXPECT_THAT(refusal(no_scale), HasSubstr("o_proj.weight_scale_inv"));
+
+  TinyGlm wrong_scale = good;
+  wrong_scale.config["quantization_config"] = R"({"weight_block_size": [8, 16]})";
+  EXPECT_THAT(refusal(wrong_scale), HasSubstr("weight_scale_inv"));
+
+  TinyGlm wrong_shape = good;
+  wrong_shape.config["v_head_dim"] = "8";
+  EXPECT_THAT(refusal(wrong_shape),
+              HasSubstr("o_proj.weight' has shape [24, 21], expected [24, 24]"));
+
+  TinyGlm mixed = good;
+  const TinyGlm f32 = testing::make_tiny_glm({.format = TinyFormat::kF32});
+  const std::string up = "model.layers.1.mlp.experts.0.up_proj.weight";
+  mixed.tensors[up] = f32.tensors.at(up);
+  EXPECT_THAT(refusal(mixed), HasSubstr("only F8_E4M3 takes scales"));
+  mixed.tensors.erase(up + "_scale_inv");
+  EXPECT_THAT(refusal(mixed), HasSubstr("must have one dtype, found F8_E4M3 and F32"));
+
+  TinyGlm quantized_router = good;
+  quantized_router.tensors["model.layers.1.mlp.gate.weight"].dtype = "F8_E4M3";
+  quantized_router.tensors["model.layers.1.mlp.gate.weight"].bytes.resize(6 * testing::kTinyWidth);
+  EXPECT_THAT(refusal(quantized_router), HasSubstr("model.layers.1.mlp.gate.weight"));
+}
+
+TEST_F(GlmModelTest, InspectionListsProblemsWithoutMapping) {
+  TestFolder folder;
+  const auto inspect = [&](const TinyGlm& glm) {
+    glm.write(folder.path());
+    return inspect_model(checkpoint::Checkpoint::open(folder.path()));
+  };
+  const Inspection good = inspect(testing::make_tiny_glm({}));
+  EXPECT_THAT(good.problems, ::testing::IsEmpty());
+  EXPECT_TRUE(good.has_draft_head);
+  EXPECT_EQ(good.config.weight_format, "f32");
+  EXPECT_EQ(good.config.weights_hash, "");
+
+  TinyGlm bad = testing::make_tiny_glm({.has_draft_layer = false});
+  bad.config["hidden_act"] = "\"relu\"";
+  bad.config["scoring_func"] = "\"softmax\"";
+  EXPECT_EQ(inspect(bad).problems.size(), 2U);
+  TinyGlm other = bad;
+  other.config["model_type"] = "\"llama\"";
+  EXPECT_THAT(inspect(other).problems,
+              ::testing::ElementsAre(HasSubstr("'llama' is not supported (known: glm_moe_dsa)")));
+  TinyGlm incomplete = testing::make_tiny_glm({.has_draft_layer = false});
+  incomplete.tensors.erase("model.norm.weight");
+  const Inspection inspection = inspect(incomplete);
+  EXPECT_THAT(inspection.problems, ::testing::ElementsAre(HasSubstr("model.norm.weight")));
+  EXPECT_FALSE(inspection.has_draft_head);
+  EXPECT_THAT(inspection.config.draft_head_absence, HasSubstr("no next-token layer"));
+}
+
+TEST_F(GlmModelTest, CountsProblemsInOneLine) {
+  TinyGlm bad = testing::make_tiny_glm({});
+  bad.config["hidden_act"] = "\"relu\"";
+  bad.config["scoring_func"] = "\"softmax\"";
+  EXPECT_THAT(refusal(bad),
+              HasSubstr("hidden_act is 'relu'; only 'silu' is supported (and 1 more"));
+}
+
+}  // namespace
+}  // namespace ft::models
