@@ -7,19 +7,22 @@
 
 namespace ft {
 
+namespace detail {
+template <typename F, typename Ref, typename Result, typename... Args>
+concept CallableAs =
+    !std::is_same_v<std::remove_cvref_t<F>, Ref> && std::is_invocable_r_v<Result, F&, Args...>;
+}  // namespace detail
+
 template <typename Signature>
 class FunctionRef;
 
 template <typename Result, typename... Args>
 class FunctionRef<Result(Args...)> {
  public:
-  template <typename F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
-           std::is_invocable_r_v<Result, F&, Args...>)
-      // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): a
-      // parameter type, constrained
-      FunctionRef(F&& callable)
-  noexcept
+  // A parameter type like string_view, hence implicit; the concept keeps it off copies.
+  template <detail::CallableAs<FunctionRef, Result, Args...> F>
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  FunctionRef(F&& callable) noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
