@@ -75,7 +75,7 @@ TEST(LatentCache, RowsBeyondTheLengthLeaveNoTrace) {
   LatentCache cache(layout(), {.max_tokens = 4});
   write_rows(cache, 2, 0);
   const std::vector<float> before = contents(cache);
-  cache.keys(0)[2 * 3] = 9;  // a forward that failed before append()
+  cache.keys(0)[6] = 9;  // a forward that failed before append()
   EXPECT_EQ(contents(cache), before);
 }
 

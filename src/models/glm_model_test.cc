@@ -46,6 +46,8 @@ class TestFolder {
   ~TestFolder() { fs::remove_all(path_); }
   TestFolder(const TestFolder&) = delete;
   TestFolder& operator=(const TestFolder&) = delete;
+  TestFolder(TestFolder&&) = delete;
+  TestFolder& operator=(TestFolder&&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
