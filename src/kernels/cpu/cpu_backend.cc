@@ -200,8 +200,18 @@ void CpuBackend::for_rows(std::size_t n_rows,
 }
 
 void CpuBackend::moe_combine(const MoeCombineArgs& args) noexcept {
-  for_rows(args.x.n_rows, args.x.n_cols * (args.weights.n_cols + 1), [&](std::size_t row) {
-    kernels_.moe_combine(args, row);
+  const std::size_t n_ranks = args.weights.n_cols;
+  for_rows(args.x.n_rows, args.x.n_cols * (n_ranks + 1), [&](std::size_t row) {
+    const bool has_shared = args.shared.data != nullptr;
+    kernels_.moe_combine(
+        {.expert_out = args.expert_out.data,
+         .expert_stride = args.expert_out.stride,
+         .slots = args.slots.data() + row * n_ranks,
+         .weights = args.weights.data + row * args.weights.stride,
+         .n_ranks = n_ranks,
+         .shared = has_shared ? args.shared.data + row * args.shared.stride : nullptr,
+         .x = args.x.data + row * args.x.stride,
+         .n = args.x.n_cols});
   });
 }
 
@@ -230,12 +240,27 @@ void CpuBackend::layer_norm(MutableMatrix y,
   });
 }
 
+namespace {
+
+/// A row's heads stay together if there are rows enough for all threads, because they share its
+/// keys.
+std::size_t heads_per_task(std::size_t n_heads,
+                           std::size_t n_rows,
+                           std::size_t n_threads) noexcept {
+  constexpr std::size_t kBlockHeads = 4;  // what kernels hold in registers
+  const std::size_t n_groups = std::min(n_heads, divide_up(n_threads * 2, n_rows));
+  const std::size_t heads = divide_up(n_heads, std::max<std::size_t>(1, n_groups));
+  const std::size_t whole = round_up(heads, kBlockHeads);
+  return n_rows * divide_up(n_heads, whole) >= n_threads ? whole : heads;
+}
+
+}  // namespace
+
 void CpuBackend::attend(const AttentionArgs& args) noexcept {
   assert(args.latent_dim <= args.key_dim && args.key_dim <= kScratchFloats / 2);
   const std::size_t n_rows = args.q.n_rows;
-  const std::size_t head_groups =
-      std::min(args.n_heads, divide_up(pool_.n_threads() * 2, std::max<std::size_t>(1, n_rows)));
-  const std::size_t heads = divide_up(args.n_heads, std::max<std::size_t>(1, head_groups));
+  const std::size_t heads =
+      heads_per_task(args.n_heads, std::max<std::size_t>(1, n_rows), pool_.n_threads());
   const std::size_t groups = divide_up(args.n_heads, std::max<std::size_t>(1, heads));
   std::size_t n_keys = 0;
   for (const KeySet& set : args.sets) {
@@ -243,11 +268,15 @@ void CpuBackend::attend(const AttentionArgs& args) noexcept {
   }
   const auto run = [&](std::size_t begin, std::size_t end, std::size_t thread) {
     for (std::size_t item = begin; item < end; ++item) {
+      const std::size_t row = item / groups;
       const std::size_t head = item % groups * heads;
-      kernels_.attend(args,
-                      {.row = item / groups,
-                       .head_begin = head,
-                       .head_end = std::min(head + heads, args.n_heads),
+      kernels_.attend({.set = args.sets[row],
+                       .q = args.q.data + row * args.q.stride + head * args.key_dim,
+                       .z = args.z.data + row * args.z.stride + head * args.latent_dim,
+                       .n_heads = std::min(heads, args.n_heads - head),
+                       .key_dim = args.key_dim,
+                       .latent_dim = args.latent_dim,
+                       .scale = args.scale,
                        .scratch = scratch(thread)});
     }
   };
@@ -273,9 +302,17 @@ void CpuBackend::index_scores(const IndexScoreArgs& args) noexcept {
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t row = item / blocks;
       const std::size_t key = item % blocks * kKeysPerItem;
-      const std::size_t stop = std::min(key + kKeysPerItem, args.sets[row].n);
-      if (key < stop) {
-        kernels_.index_scores(args, {row, key, stop, scratch(thread)});
+      const KeySet& set = args.sets[row];
+      if (key < set.n) {
+        kernels_.index_scores({.keys = set.keys + key * args.head_dim,
+                               .q = args.q.data + row * args.q.stride,
+                               .gates = args.gate.data + row * args.gate.stride,
+                               .scores = args.scores.data + row * args.scores.stride + key,
+                               .n_keys = std::min(kKeysPerItem, set.n - key),
+                               .n_heads = args.n_heads,
+                               .head_dim = args.head_dim,
+                               .scale = args.scale,
+                               .scratch = scratch(thread)});
       }
     }
   };

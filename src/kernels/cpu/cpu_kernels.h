@@ -52,20 +52,41 @@ struct LinearTask {
   float* scratch;
 };
 
-/// Heads [head_begin, head_end) of one row.
+/// Some heads of one row; fields as in AttentionArgs.
 struct AttendTask {
-  std::size_t row;
-  std::size_t head_begin;
-  std::size_t head_end;
+  KeySet set;
+  const float* q;  // [n_heads, key_dim]
+  float* z;        // [n_heads, latent_dim]
+  std::size_t n_heads;
+  std::size_t key_dim;
+  std::size_t latent_dim;
+  float scale;
   float* scratch;
 };
 
-/// Keys [key_begin, key_end) of one row.
+/// Some keys of one row; fields as in IndexScoreArgs.
 struct IndexScoreTask {
-  std::size_t row;
-  std::size_t key_begin;
-  std::size_t key_end;
+  const float* keys;   // [n_keys, head_dim]
+  const float* q;      // [n_heads, head_dim]
+  const float* gates;  // [n_heads]
+  float* scores;       // [n_keys]
+  std::size_t n_keys;
+  std::size_t n_heads;
+  std::size_t head_dim;
+  float scale;
   float* scratch;
+};
+
+/// One row of MoeCombineArgs.
+struct CombineTask {
+  const float* expert_out;
+  std::size_t expert_stride;
+  const std::uint32_t* slots;  // [n_ranks]
+  const float* weights;        // [n_ranks]
+  std::size_t n_ranks;
+  const float* shared;  // or nullptr
+  float* x;
+  std::size_t n;  // columns
 };
 
 struct NormArgs {
@@ -82,15 +103,14 @@ struct CpuKernels {
 
   void (*matmul)(const LinearTask& task) noexcept;
   void (*swiglu)(const LinearTask& task) noexcept;
-  /// One row.
-  void (*moe_combine)(const MoeCombineArgs& args, std::size_t row) noexcept;
+  void (*moe_combine)(const CombineTask& task) noexcept;
 
   /// One row.
   void (*rms_norm)(const NormArgs& args) noexcept;
   void (*layer_norm)(const NormArgs& args) noexcept;
 
-  void (*attend)(const AttentionArgs& args, const AttendTask& task) noexcept;
-  void (*index_scores)(const IndexScoreArgs& args, const IndexScoreTask& task) noexcept;
+  void (*attend)(const AttendTask& task) noexcept;
+  void (*index_scores)(const IndexScoreTask& task) noexcept;
   /// The k largest of scores[0, n) as ascending positions, ties to the lower one.
   void (*top_k)(const float* scores, std::size_t n, std::size_t k, std::int32_t* out) noexcept;
 };

@@ -31,25 +31,21 @@ struct Partial {
 };
 
 /// One chunk of keys on its own.
-void attend_chunk(const AttentionArgs& args,
-                  const KeySet& set,
-                  const float* q,
-                  std::size_t begin,
-                  std::size_t end,
-                  Partial& partial) {
+void attend_chunk(
+    const AttendTask& task, const float* q, std::size_t begin, std::size_t end, Partial& partial) {
   float scores[kKeyChunk];
   partial.max = -std::numeric_limits<float>::infinity();
   for (std::size_t j = begin; j < end; ++j) {
-    scores[j - begin] = args.scale * dot(q, key_row(set, j, args.key_dim), args.key_dim);
+    scores[j - begin] = task.scale * dot(q, key_row(task.set, j, task.key_dim), task.key_dim);
     partial.max = std::max(partial.max, scores[j - begin]);
   }
   partial.sum = 0;
-  std::fill(partial.z, partial.z + args.latent_dim, 0.0f);
+  std::fill(partial.z, partial.z + task.latent_dim, 0.0f);
   for (std::size_t j = begin; j < end; ++j) {
     const float weight = std::exp(scores[j - begin] - partial.max);
-    const float* key = key_row(set, j, args.key_dim);
+    const float* key = key_row(task.set, j, task.key_dim);
     partial.sum += weight;
-    for (std::size_t i = 0; i < args.latent_dim; ++i) {
+    for (std::size_t i = 0; i < task.latent_dim; ++i) {
       partial.z[i] += weight * key[i];
     }
   }
@@ -69,37 +65,33 @@ void merge(const Partial& chunk, std::size_t latent_dim, Partial& total) {
 
 }  // namespace
 
-void attend(const AttentionArgs& args, const AttendTask& task) noexcept {
-  const KeySet& set = args.sets[task.row];
-  for (std::size_t head = task.head_begin; head < task.head_end; ++head) {
-    const float* q = args.q.data + task.row * args.q.stride + head * args.key_dim;
+void attend(const AttendTask& task) noexcept {
+  for (std::size_t head = 0; head < task.n_heads; ++head) {
+    const float* q = task.q + head * task.key_dim;
     Partial chunk;
     chunk.z = task.scratch;
     Partial total;
-    total.z = args.z.data + task.row * args.z.stride + head * args.latent_dim;
-    std::fill(total.z, total.z + args.latent_dim, 0.0f);
-    for (std::size_t begin = 0; begin < set.n; begin += kKeyChunk) {
-      attend_chunk(args, set, q, begin, std::min(begin + kKeyChunk, set.n), chunk);
-      merge(chunk, args.latent_dim, total);
+    total.z = task.z + head * task.latent_dim;
+    std::fill(total.z, total.z + task.latent_dim, 0.0f);
+    for (std::size_t begin = 0; begin < task.set.n; begin += kKeyChunk) {
+      attend_chunk(task, q, begin, std::min(begin + kKeyChunk, task.set.n), chunk);
+      merge(chunk, task.latent_dim, total);
     }
-    for (std::size_t i = 0; i < args.latent_dim; ++i) {
+    for (std::size_t i = 0; i < task.latent_dim; ++i) {
       total.z[i] /= total.sum;
     }
   }
 }
 
-void index_scores(const IndexScoreArgs& args, const IndexScoreTask& task) noexcept {
-  const KeySet& set = args.sets[task.row];
-  const float* gates = args.gate.data + task.row * args.gate.stride;
-  float* scores = args.scores.data + task.row * args.scores.stride;
-  for (std::size_t s = task.key_begin; s < task.key_end; ++s) {
+void index_scores(const IndexScoreTask& task) noexcept {
+  for (std::size_t s = 0; s < task.n_keys; ++s) {
+    const float* key = task.keys + s * task.head_dim;
     float score = 0;
-    for (std::size_t head = 0; head < args.n_heads; ++head) {
-      const float* q = args.q.data + task.row * args.q.stride + head * args.head_dim;
-      const float product = args.scale * dot(q, set.keys + s * args.head_dim, args.head_dim);
-      score += gates[head] * std::max(product, 0.0f);
+    for (std::size_t head = 0; head < task.n_heads; ++head) {
+      const float product = task.scale * dot(task.q + head * task.head_dim, key, task.head_dim);
+      score += task.gates[head] * std::max(product, 0.0f);
     }
-    scores[s] = score;
+    task.scores[s] = score;
   }
 }
 

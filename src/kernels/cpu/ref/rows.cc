@@ -42,22 +42,17 @@ Threshold find_threshold(const float* scores, std::size_t n, std::size_t k) {
 
 }  // namespace
 
-void moe_combine(const MoeCombineArgs& args, std::size_t row) noexcept {
-  const std::size_t n_ranks = args.weights.n_cols;
-  const float* weights = args.weights.data + row * args.weights.stride;
-  const float* shared =
-      args.shared.data == nullptr ? nullptr : args.shared.data + row * args.shared.stride;
-  float* x = args.x.data + row * args.x.stride;
-  for (std::size_t c = 0; c < args.x.n_cols; ++c) {
+void moe_combine(const CombineTask& task) noexcept {
+  for (std::size_t c = 0; c < task.n; ++c) {
     float sum = 0;
-    for (std::size_t rank = 0; rank < n_ranks; ++rank) {
-      const std::uint32_t slot = args.slots[row * n_ranks + rank];
-      sum = std::fma(weights[rank], args.expert_out.data[slot * args.expert_out.stride + c], sum);
+    for (std::size_t rank = 0; rank < task.n_ranks; ++rank) {
+      const float* out = task.expert_out + task.slots[rank] * task.expert_stride;
+      sum = std::fma(task.weights[rank], out[c], sum);
     }
-    if (shared != nullptr) {
-      sum += shared[c];
+    if (task.shared != nullptr) {
+      sum += task.shared[c];
     }
-    x[c] += sum;
+    task.x[c] += sum;
   }
 }
 
