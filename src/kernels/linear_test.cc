@@ -1,5 +1,6 @@
 // Products against a float64 computation, and the contract that a row is computed alone.
 #include "kernels/kernels.h"
+#include "kernels/test_backend.h"
 #include "kernels/test_weights.h"
 
 #include <algorithm>
@@ -10,20 +11,6 @@
 
 namespace ft::kernels {
 namespace {
-
-constexpr double kUnitRoundoff = 0x1p-24;
-
-/// A backend with its threads.
-struct TestBackend {
-  TestBackend(Isa isa, std::size_t n_threads)
-      : pool(n_threads), backend(make_cpu_backend(isa, pool)) {}
-  ThreadPool pool;
-  std::unique_ptr<Backend> backend;
-};
-
-std::string isa_test_name(const testing::TestParamInfo<Isa>& info) {
-  return std::string(isa_name(info.param));
-}
 
 class LinearTest : public testing::TestWithParam<Isa> {};
 INSTANTIATE_TEST_SUITE_P(EachIsa, LinearTest, testing::ValuesIn(usable_isas()), isa_test_name);

@@ -1,20 +1,31 @@
 // Compiled without AVX2, so that it runs anywhere.
 #include "kernels/cpu/avx2/avx2_kernels.h"
 
+#include <cpuid.h>
+
 namespace ft::kernels::avx2 {
 
 CpuKernels kernels() noexcept {
-  CpuKernels table = ref::kernels();
-  table.weight_format = kWeightFormat;
-  table.matmul = matmul;
-  table.swiglu = swiglu;
-  return table;
+  return {.weight_format = kWeightFormat,
+          .matmul = matmul,
+          .swiglu = swiglu,
+          .moe_combine = moe_combine,
+          .rms_norm = rms_norm,
+          .layer_norm = layer_norm,
+          .attend = attend,
+          .index_scores = index_scores,
+          .top_k = top_k};
 }
 
 bool is_usable() noexcept {
   __builtin_cpu_init();
+  // clang 14 cannot be asked for f16c.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+         __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
 }  // namespace ft::kernels::avx2

@@ -91,4 +91,61 @@ FT_INLINE float max_lanes(Vec v) noexcept {
   return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
 }
 
+/// Dots computed at one time: accumulators in registers beside their operands.
+inline constexpr std::size_t kDotSums = 8;
+/// Vectors of 4 heads' sums kept in registers.
+inline constexpr std::size_t kStripVecs = 2;
+
+/// Lane i is the sum of the lanes of v[i], in sum_lanes()' order.
+FT_INLINE Vec sum_each(const Vec* v) noexcept {
+  const auto halves = [](Vec a, Vec b) {
+    return _mm256_add_ps(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+  };
+  const auto quarters = [](Vec a, Vec b) {
+    const __m256d a_pairs = _mm256_castps_pd(a);
+    const __m256d b_pairs = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a_pairs, b_pairs)),
+                         _mm256_castpd_ps(_mm256_unpackhi_pd(a_pairs, b_pairs)));
+  };
+  const Vec low = quarters(halves(v[0], v[4]), halves(v[1], v[5]));
+  const Vec high = quarters(halves(v[2], v[6]), halves(v[3], v[7]));
+  return _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd));
+}
+
+using UintVec = __m256i;
+
+FT_INLINE UintVec broadcast_uint(std::uint32_t value) noexcept {
+  return _mm256_set1_epi32(static_cast<int>(value));
+}
+FT_INLINE void store_uint(std::uint32_t* to, UintVec v) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+}
+FT_INLINE UintVec sub_uint(UintVec a, UintVec b) noexcept {
+  return _mm256_sub_epi32(a, b);
+}
+FT_INLINE UintVec min_uint(UintVec a, UintVec b) noexcept {
+  return _mm256_min_epu32(a, b);
+}
+FT_INLINE std::uint32_t least_lane(UintVec v) noexcept {
+  __m128i least = _mm_min_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  least = _mm_min_epu32(least, _mm_shuffle_epi32(least, 0x4e));
+  least = _mm_min_epu32(least, _mm_shuffle_epi32(least, 0xb1));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(least));
+}
+/// By the same count < 32 in all lanes.
+FT_INLINE UintVec shift_right(UintVec v, unsigned count) noexcept {
+  return _mm256_srl_epi32(v, _mm_cvtsi32_si128(static_cast<int>(count)));
+}
+/// Bit i: a_i <= b_i.
+FT_INLINE std::uint32_t at_most_bits(UintVec a, UintVec b) noexcept {
+  const __m256i mask = _mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a);
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(mask)));
+}
+/// Integers in the order of the floats: sign bit inverted, or all bits if negative.
+FT_INLINE UintVec ordered(Vec v) noexcept {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i sign = _mm256_srai_epi32(bits, 31);
+  return _mm256_xor_si256(bits, _mm256_or_si256(sign, _mm256_set1_epi32(INT32_MIN)));
+}
+
 }  // namespace ft::kernels::avx2

@@ -8,6 +8,12 @@ namespace ft::kernels::avx512 {
 extern const WeightFormat kWeightFormat;
 void matmul(const LinearTask& task) noexcept;
 void swiglu(const LinearTask& task) noexcept;
+void moe_combine(const CombineTask& task) noexcept;
+void rms_norm(const NormArgs& args) noexcept;
+void layer_norm(const NormArgs& args) noexcept;
+void attend(const AttendTask& task) noexcept;
+void index_scores(const IndexScoreTask& task) noexcept;
+void top_k(const float* scores, std::size_t n, std::size_t k, std::int32_t* out) noexcept;
 
 CpuKernels kernels() noexcept;
 bool is_usable() noexcept;

@@ -88,4 +88,64 @@ FT_INLINE float max_lanes(Vec v) noexcept {
   return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
 }
 
+/// Dots computed at one time: accumulators in registers beside their operands.
+inline constexpr std::size_t kDotSums = 16;
+/// Vectors of 4 heads' sums kept in registers.
+inline constexpr std::size_t kStripVecs = 4;
+
+/// Lane i is the sum of the lanes of v[i], in sum_lanes()' order.
+FT_INLINE Vec sum_each(const Vec* v) noexcept {
+  const auto halves = [](Vec a, Vec b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  };
+  const auto quarters = [](Vec a, Vec b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  const auto eighths = [](Vec a, Vec b) {
+    const __m512d a_pairs = _mm512_castps_pd(a);
+    const __m512d b_pairs = _mm512_castps_pd(b);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a_pairs, b_pairs)),
+                         _mm512_castpd_ps(_mm512_unpackhi_pd(a_pairs, b_pairs)));
+  };
+  // Each 128 bits hold 4 partial sums of v[i], v[i + 4], v[i + 8] and v[i + 12].
+  const auto column = [&](std::size_t i) {
+    return quarters(halves(v[i], v[i + 4]), halves(v[i + 8], v[i + 12]));
+  };
+  const Vec low = eighths(column(0), column(1));
+  const Vec high = eighths(column(2), column(3));
+  return _mm512_add_ps(_mm512_shuffle_ps(low, high, 0x88), _mm512_shuffle_ps(low, high, 0xdd));
+}
+
+using UintVec = __m512i;
+
+FT_INLINE UintVec broadcast_uint(std::uint32_t value) noexcept {
+  return _mm512_set1_epi32(static_cast<int>(value));
+}
+FT_INLINE void store_uint(std::uint32_t* to, UintVec v) noexcept {
+  _mm512_storeu_si512(to, v);
+}
+FT_INLINE UintVec sub_uint(UintVec a, UintVec b) noexcept {
+  return _mm512_sub_epi32(a, b);
+}
+FT_INLINE UintVec min_uint(UintVec a, UintVec b) noexcept {
+  return _mm512_min_epu32(a, b);
+}
+FT_INLINE std::uint32_t least_lane(UintVec v) noexcept {
+  return _mm512_reduce_min_epu32(v);
+}
+/// By the same count < 32 in all lanes.
+FT_INLINE UintVec shift_right(UintVec v, unsigned count) noexcept {
+  return _mm512_srl_epi32(v, _mm_cvtsi32_si128(static_cast<int>(count)));
+}
+/// Bit i: a_i <= b_i.
+FT_INLINE std::uint32_t at_most_bits(UintVec a, UintVec b) noexcept {
+  return _mm512_cmple_epu32_mask(a, b);
+}
+/// Integers in the order of the floats: sign bit inverted, or all bits if negative.
+FT_INLINE UintVec ordered(Vec v) noexcept {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i sign = _mm512_srai_epi32(bits, 31);
+  return _mm512_xor_si512(bits, _mm512_or_si512(sign, _mm512_set1_epi32(INT32_MIN)));
+}
+
 }  // namespace ft::kernels::avx512

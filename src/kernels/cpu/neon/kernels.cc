@@ -3,11 +3,15 @@
 namespace ft::kernels::neon {
 
 CpuKernels kernels() noexcept {
-  CpuKernels table = ref::kernels();
-  table.weight_format = kWeightFormat;
-  table.matmul = matmul;
-  table.swiglu = swiglu;
-  return table;
+  return {.weight_format = kWeightFormat,
+          .matmul = matmul,
+          .swiglu = swiglu,
+          .moe_combine = moe_combine,
+          .rms_norm = rms_norm,
+          .layer_norm = layer_norm,
+          .attend = attend,
+          .index_scores = index_scores,
+          .top_k = top_k};
 }
 
 bool is_usable() noexcept {

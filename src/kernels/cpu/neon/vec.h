@@ -91,4 +91,47 @@ FT_INLINE float max_lanes(Vec v) noexcept {
   return vmaxvq_f32(v);
 }
 
+/// Dots computed at one time: accumulators in registers beside their operands.
+inline constexpr std::size_t kDotSums = 16;
+/// Vectors of 4 heads' sums kept in registers.
+inline constexpr std::size_t kStripVecs = 4;
+
+/// Lane i is the sum of the lanes of v[i]: neighbours, then pairs.
+FT_INLINE Vec sum_each(const Vec* v) noexcept {
+  return vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3]));
+}
+
+using UintVec = uint32x4_t;
+
+FT_INLINE UintVec broadcast_uint(std::uint32_t value) noexcept {
+  return vdupq_n_u32(value);
+}
+FT_INLINE void store_uint(std::uint32_t* to, UintVec v) noexcept {
+  vst1q_u32(to, v);
+}
+FT_INLINE UintVec sub_uint(UintVec a, UintVec b) noexcept {
+  return vsubq_u32(a, b);
+}
+FT_INLINE UintVec min_uint(UintVec a, UintVec b) noexcept {
+  return vminq_u32(a, b);
+}
+FT_INLINE std::uint32_t least_lane(UintVec v) noexcept {
+  return vminvq_u32(v);
+}
+/// By the same count < 32 in all lanes.
+FT_INLINE UintVec shift_right(UintVec v, unsigned count) noexcept {
+  return vshlq_u32(v, vdupq_n_s32(-static_cast<int>(count)));
+}
+/// Bit i: a_i <= b_i.
+FT_INLINE std::uint32_t at_most_bits(UintVec a, UintVec b) noexcept {
+  const std::uint32_t bit[kLanes] = {1, 2, 4, 8};
+  return vaddvq_u32(vandq_u32(vcleq_u32(a, b), vld1q_u32(bit)));
+}
+/// Integers in the order of the floats: sign bit inverted, or all bits if negative.
+FT_INLINE UintVec ordered(Vec v) noexcept {
+  const uint32x4_t bits = vreinterpretq_u32_f32(v);
+  const uint32x4_t sign = vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_f32(v), 31));
+  return veorq_u32(bits, vorrq_u32(sign, vdupq_n_u32(0x80000000u)));
+}
+
 }  // namespace ft::kernels::neon

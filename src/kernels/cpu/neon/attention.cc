@@ -1,0 +1,6 @@
+#include "kernels/cpu/neon/neon_kernels.h"
+#include "kernels/cpu/neon/vec.h"
+// After vec.h.
+#include "kernels/cpu/simd/attend-inl.h"
+#include "kernels/cpu/simd/index_scores-inl.h"
+#include "kernels/cpu/simd/top_k-inl.h"
