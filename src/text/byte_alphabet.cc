@@ -34,6 +34,10 @@ bool append_alphabet_bytes(std::string_view letters, std::string& bytes) {
   const std::size_t size_before = bytes.size();
   std::size_t at = 0;
   while (at < letters.size()) {
+    if (is_own_letter(static_cast<unsigned char>(letters[at])) && letters[at] > 0) {
+      bytes.push_back(letters[at++]);  // printable ASCII: nearly all of a file
+      continue;
+    }
     const Utf8Step step = decode_utf8(letters, at);
     const std::int16_t byte =
         step.code_point < kLetterLimit ? kBytesOfLetters[step.code_point] : kNoLetter;

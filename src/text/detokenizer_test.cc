@@ -24,9 +24,9 @@ constexpr Token kSpecial = 257;
 constexpr Token kThink = 258;
 
 const Tokenizer& byte_tokenizer() {
-  static const Tokenizer kTokenizer = Tokenizer::from_json(
+  static const Tokenizer tokenizer = Tokenizer::from_json(
       TokenizerFile{.merges = {{"a", "b"}}, .added = {{"<|end|>"}, {"<think>", false}}}.text());
-  return kTokenizer;
+  return tokenizer;
 }
 
 std::vector<Token> bytes(std::string_view text) {
@@ -149,17 +149,18 @@ Result whole(const std::vector<Token>& ids, const std::vector<std::string>& stop
 
 TEST(Detokenizer_Push, EqualsTheWholeText_OnRandomTokensAndStops) {
   std::mt19937 random(11);
-  static const std::vector<Token> kIds = {
+  static const std::vector<Token> ids_pool = {
       'a', 'b', 'b', 'c', kAb, kAb, kSpecial, kThink, 0xC3, 0xA9, 0xE4, 0xB8, 0xAD, 0xFF};
-  static const Texts kStops = {
+  static const Texts stops_pool = {
       "ab", "abab", "bab", "aab", "b\u00E9", "\uFFFD", "\u4E2D", "<think>a", "abcabd", "cab"};
   for (int round = 0; round < 20'000; ++round) {
     std::vector<Token> ids;
     const std::size_t size = random() % 16;
-    for (std::size_t i = 0; i < size; ++i) ids.push_back(kIds[random() % kIds.size()]);
+    for (std::size_t i = 0; i < size; ++i) ids.push_back(ids_pool[random() % ids_pool.size()]);
     Texts stops;
     const std::size_t n_stops = random() % 4;
-    for (std::size_t i = 0; i < n_stops; ++i) stops.push_back(kStops[random() % kStops.size()]);
+    for (std::size_t i = 0; i < n_stops; ++i)
+      stops.push_back(stops_pool[random() % stops_pool.size()]);
     const Result streamed = joined(ids, stops);
     ASSERT_EQ(streamed, whole(ids, stops))
         << "round " << round << " " << testing::PrintToString(ids) << " "

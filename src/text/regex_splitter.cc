@@ -61,8 +61,11 @@ class CleanText {
     }
     view_ = copy_;
   }
-  CleanText(const CleanText&) = delete;
+  ~CleanText() = default;
+  CleanText(const CleanText&) = delete;  // view_ may point into copy_
   CleanText& operator=(const CleanText&) = delete;
+  CleanText(CleanText&&) = delete;
+  CleanText& operator=(CleanText&&) = delete;
 
   std::string_view view() const noexcept { return view_; }
 

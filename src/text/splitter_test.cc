@@ -91,35 +91,35 @@ TEST(Splitter_Split, LooksAtNothingOutsideTheStretch) {
 
 /// Characters on which the alternatives differ, all known to Unicode 14.
 std::string random_text(std::mt19937& random, std::size_t max_size) {
-  static const std::vector<std::string> kParts = {"a",           "Z",
-                                                  "s",           "T",
-                                                  "re",          "LL",
-                                                  "'",           "'",
-                                                  " ",           " ",
-                                                  "  ",          "\t",
-                                                  "\n",          "\r",
-                                                  "\r\n",        "1",
-                                                  "23",          "4567",
-                                                  ".",           "_",
-                                                  "?!",          "\u00E9",
-                                                  "\u0301",      "\u4E2D\u6587",
-                                                  "\u3002",      "\u3000",
-                                                  "\u00A0",      "\u0085",
-                                                  "\u2028",      "\u180E",
-                                                  "\u200D",      "\U0001F469",
-                                                  "\U0001F1E9",  "\u0663",
-                                                  "\u00BD",      "\u2167",
-                                                  "\u017F",      "\u212A",
-                                                  "\u01C5",      "\u02B0",
-                                                  "\x1c",        "\x0b",
-                                                  "\x0c",        std::string(1, '\0'),
-                                                  "\x7f",        "\xff",
-                                                  "\xc3",        "\xe4\xb8",
-                                                  "\xf0\x9f",    "\xed\xa0\x80",
-                                                  "\xEF\xBF\xBD"};
+  static const std::vector<std::string> parts = {"a",           "Z",
+                                                 "s",           "T",
+                                                 "re",          "LL",
+                                                 "'",           "'",
+                                                 " ",           " ",
+                                                 "  ",          "\t",
+                                                 "\n",          "\r",
+                                                 "\r\n",        "1",
+                                                 "23",          "4567",
+                                                 ".",           "_",
+                                                 "?!",          "\u00E9",
+                                                 "\u0301",      "\u4E2D\u6587",
+                                                 "\u3002",      "\u3000",
+                                                 "\u00A0",      "\u0085",
+                                                 "\u2028",      "\u180E",
+                                                 "\u200D",      "\U0001F469",
+                                                 "\U0001F1E9",  "\u0663",
+                                                 "\u00BD",      "\u2167",
+                                                 "\u017F",      "\u212A",
+                                                 "\u01C5",      "\u02B0",
+                                                 "\x1c",        "\x0b",
+                                                 "\x0c",        std::string(1, '\0'),
+                                                 "\x7f",        "\xff",
+                                                 "\xc3",        "\xe4\xb8",
+                                                 "\xf0\x9f",    "\xed\xa0\x80",
+                                                 "\xEF\xBF\xBD"};
   std::string text;
   const std::size_t size = random() % max_size;
-  for (std::size_t i = 0; i < size; ++i) text += kParts[random() % kParts.size()];
+  for (std::size_t i = 0; i < size; ++i) text += parts[random() % parts.size()];
   return text;
 }
 

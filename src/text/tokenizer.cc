@@ -4,6 +4,7 @@
 #include "text/tokenizer_json.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace ft::text {
@@ -44,6 +45,10 @@ class Encoder {
  private:
   void flush() {
     if (plain_.empty()) return;
+    if (plain_.size() >= UINT32_MAX) {
+      fail("tokenizer: {} bytes of text between two added tokens, expected less than 4 GiB",
+           plain_.size());
+    }
     ends_.assign(1, plain_.size());
     for (const auto& splitter : parts_.splitters) {
       finer_ends_.clear();

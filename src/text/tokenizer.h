@@ -24,11 +24,15 @@ struct TextSegment {
 
 class Tokenizer {
  public:
-  /// Parses the text of tokenizer.json. Supports model BPE, pre-tokenizers ByteLevel and Split
-  /// (isolated) alone or in a Sequence, no normalizer. Throws InvalidInput for anything else, for
-  /// ids out of range or given twice, for merges of unknown tokens, for text that is no JSON.
+  /// Parses the text of tokenizer.json. Supports model BPE over all 256 bytes, pre-tokenizers
+  /// ByteLevel and Split (isolated) alone or in a Sequence, no normalizer. Throws InvalidInput for
+  /// anything else that would change ids (lstrip, rstrip, single_word, add_prefix_space,
+  /// byte_fallback, ...), for ids out of range or given twice, for merges of unknown tokens, for
+  /// text that is no JSON.
   static Tokenizer from_json(std::string_view tokenizer_json);
   ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
@@ -36,8 +40,9 @@ class Tokenizer {
   std::size_t n_tokens() const noexcept;
 
   /// Ids of `text`, added tokens matched (leftmost, then longest). Nothing is added in front or
-  /// behind. Total: any byte string has an encoding, also invalid UTF-8. Time is near-linear in the
-  /// length, also for one huge piece.
+  /// behind. Total: any byte string below 4 GiB has an encoding, also invalid UTF-8. Time is
+  /// near-linear in the length, also for one huge piece. Only a split pattern other than GLM's can
+  /// fail: InvalidInput if it backtracks without bound on this text.
   std::vector<Token> encode(std::string_view text) const;
   /// The same over segments; see TextSegment.
   std::vector<Token> encode(std::span<const TextSegment> segments) const;

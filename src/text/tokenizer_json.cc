@@ -226,9 +226,8 @@ void read_added_token(const Value& entry, TokenizerParts& parts) {
         printable(content));
   }
   const Kind kind_before = vocabulary.kind(id);
-  if (kind_before == Kind::kBytes && known) {
-    vocabulary.mark_added(id, kind);
-  } else if (kind_before == Kind::kOpaque && vocabulary.bytes(id) == content) {
+  const bool is_opaque_twin = kind_before == Kind::kOpaque && vocabulary.bytes(id) == content;
+  if (is_opaque_twin || (kind_before == Kind::kBytes && known)) {
     vocabulary.mark_added(id, kind);
   } else {
     check_id_is_free(vocabulary, id, content);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "json/json.h"
+#include "text/model_files_test_data.h"
 #include "text/tokenizer_test_data.h"
 
 #include <random>
@@ -23,9 +24,9 @@ Tokenizer load(const TokenizerFile& file) {
 }
 
 const Tokenizer& glm_mini() {
-  static const Tokenizer kTokenizer =
+  static const Tokenizer tokenizer =
       Tokenizer::from_json(read_model_file("glm-mini/tokenizer.json"));
-  return kTokenizer;
+  return tokenizer;
 }
 
 Ids ids_of(const json::Value& value) {
@@ -40,7 +41,7 @@ std::string error_of(const std::string& text) {
   try {
     Tokenizer::from_json(text);
   } catch (const InvalidInput& error) {
-    const std::string what = error.what();
+    std::string what = error.what();
     EXPECT_EQ(what.find('\n'), std::string::npos) << what;
     EXPECT_THAT(what, HasSubstr("tokenizer.json"));
     return what;

@@ -1,13 +1,10 @@
-// Tests only: small tokenizer.json texts and the shipped model's files.
+// Tests only: small tokenizer.json texts.
 #pragma once
 
-#include "base/error.h"
 #include "json/json.h"
 #include "text/splitter.h"
 
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,12 +93,5 @@ struct TokenizerFile {
     out.end_array().end_object();
   }
 };
-
-/// A file of models/, e.g. "glm-mini/tokenizer.json".
-inline std::string read_model_file(const std::string& name) {
-  std::ifstream in(FT_SOURCE_DIR "/models/" + name, std::ios::binary);
-  if (!in) throw IoError("cannot open models/" + name);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 }  // namespace ft::text

@@ -10,7 +10,6 @@ namespace ft::text {
 
 namespace {
 
-constexpr Token kNoToken = -1;
 constexpr std::size_t kMaxArenaBytes = UINT32_MAX;
 
 /// Eight bytes a step; tokens are short, so the loop rarely turns.
@@ -29,6 +28,11 @@ std::uint64_t hash_bytes(std::string_view bytes) noexcept {
   return hash ^ (hash >> 32);
 }
 
+/// The half that does not choose the slot.
+std::uint32_t tag_of(std::uint64_t hash) noexcept {
+  return static_cast<std::uint32_t>(hash >> 32);
+}
+
 }  // namespace
 
 void Vocabulary::reserve(std::size_t n_tokens, std::size_t n_bytes) {
@@ -44,9 +48,10 @@ bool Vocabulary::add(Token id, std::string_view bytes, Kind kind) {
   if (kind == Kind::kBytes) {
     if (2 * (n_used_slots_ + 1) > slots_.size())
       resize_slots(slots_.empty() ? 16 : 2 * slots_.size());
-    const std::size_t slot = slot_of(bytes);
-    if (slots_[slot] != kNoToken) return false;
-    slots_[slot] = id;
+    const std::uint64_t hash = hash_bytes(bytes);
+    Slot& slot = slots_[slot_of(bytes, hash)];
+    if (slot.id >= 0) return false;
+    slot = {id, tag_of(hash)};
     ++n_used_slots_;
   }
   const auto index = static_cast<std::size_t>(id);
@@ -74,23 +79,26 @@ std::string_view Vocabulary::bytes(Token id) const noexcept {
 
 std::optional<Token> Vocabulary::find(std::string_view bytes) const noexcept {
   if (slots_.empty()) return std::nullopt;
-  const Token id = slots_[slot_of(bytes)];
-  if (id == kNoToken) return std::nullopt;
-  return id;
+  const Slot& slot = slots_[slot_of(bytes, hash_bytes(bytes))];
+  if (slot.id < 0) return std::nullopt;
+  return slot.id;
 }
 
 /// The slot that holds `bytes`, or the free one where they belong. At least one slot is free.
-std::size_t Vocabulary::slot_of(std::string_view bytes) const noexcept {
+std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) const noexcept {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = hash_bytes(bytes) & mask;
-  while (slots_[slot] != kNoToken && this->bytes(slots_[slot]) != bytes) slot = (slot + 1) & mask;
-  return slot;
+  std::size_t index = hash & mask;
+  while (slots_[index].id >= 0 &&
+         (slots_[index].hash_tag != tag_of(hash) || this->bytes(slots_[index].id) != bytes)) {
+    index = (index + 1) & mask;
+  }
+  return index;
 }
 
 void Vocabulary::resize_slots(std::size_t n_slots) {
-  const std::vector<Token> old = std::exchange(slots_, std::vector<Token>(n_slots, kNoToken));
-  for (const Token id : old) {
-    if (id != kNoToken) slots_[slot_of(bytes(id))] = id;
+  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(n_slots, Slot{-1, 0}));
+  for (const Slot& slot : old) {
+    if (slot.id >= 0) slots_[slot_of(bytes(slot.id), hash_bytes(bytes(slot.id)))] = slot;
   }
 }
 

@@ -52,12 +52,16 @@ class Vocabulary {
     std::uint32_t size = 0;
     Kind kind = Kind::kAbsent;
   };
-  std::size_t slot_of(std::string_view bytes) const noexcept;
+  struct Slot {
+    Token id;                // negative where free
+    std::uint32_t hash_tag;  // settles most comparisons without a look at the bytes
+  };
+  std::size_t slot_of(std::string_view bytes, std::uint64_t hash) const noexcept;
   void resize_slots(std::size_t n_slots);
 
   std::string arena_;
   std::vector<Entry> entries_;  // by id
-  std::vector<Token> slots_;    // open addressing by bytes, a power of two, kNoToken where free
+  std::vector<Slot> slots_;     // open addressing by bytes, a power of two
   std::size_t n_used_slots_ = 0;
 };
 
