@@ -1,13 +1,15 @@
 // The engine as a library: open a model, submit a request, pull tokens. The command line program is
 // written on it.
 //
-//   auto engine = foretoken::Engine::open({.model_path = "models/glm-mini"});
+//   foretoken::EngineOptions options;
+//   options.model_path = "models/glm-mini";
+//   auto engine = foretoken::Engine::open(options);
 //   foretoken::GenerationRequest request;
 //   request.prompt = engine.tokenizer().encode("[gMASK]<sop>Once upon a time");
 //   foretoken::TokenStream stream = engine.submit(request);
 //   while (auto event = stream.next())
-//     if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event)) std::cout <<
-//     tokens->text;
+//     if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event))
+//       std::cout << tokens->text;
 //
 // Identical requests give identical tokens, text and log-probabilities whatever the draft sources,
 // draft lengths, thread counts and chunk sizes are.
@@ -130,8 +132,8 @@ class TokenStream {
  private:
   friend class Engine;
   struct Impl;
-  explicit TokenStream(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
+  explicit TokenStream(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 /// A loaded model with its threads. Requests are served in the order of submission, one at a time.
@@ -145,8 +147,8 @@ class Engine {
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 
-  /// Queues a request. Throws Error if it can be seen to be wrong at once: empty prompt, prompt
-  /// longer than the context, ids outside the vocabulary, unknown names, parameters out of range.
+  /// Queues a request. Throws Error for what can be seen to be wrong at once (an empty prompt, one
+  /// longer than the context, ids outside the vocabulary); the rest comes through the stream.
   TokenStream submit(GenerationRequest request);
   /// Feeds a prompt and returns logits. Waits for requests that were submitted before.
   Evaluation evaluate(const EvaluationRequest& request);

@@ -1,0 +1,63 @@
+#include "engine/engine.h"
+
+#include "engine/errors.h"
+#include "engine/evaluation.h"
+#include "engine/generation.h"
+
+#include <future>
+#include <utility>
+
+namespace ft::engine {
+namespace {
+
+// Events a stream may lag behind before the engine waits for its reader.
+constexpr std::size_t kChannelCapacity = 256;
+
+class EvaluationJob final : public Job {
+ public:
+  EvaluationJob(EngineCore& core, const foretoken::EvaluationRequest& request)
+      : core_(core), request_(request) {}
+
+  std::future<foretoken::Evaluation> result() { return result_.get_future(); }
+
+  void run() noexcept override {
+    try {
+      result_.set_value(ft::engine::evaluate(core_, request_, stop_.get_token()));
+    } catch (...) {
+      fail(public_error(std::current_exception()));
+    }
+  }
+  void cancel() noexcept override { stop_.request_stop(); }
+  void abandon() noexcept override {
+    fail({foretoken::ErrorCode::kCancelled, "the engine was closed before the request was served"});
+  }
+
+ private:
+  void fail(const foretoken::Error& error) noexcept {
+    result_.set_exception(std::make_exception_ptr(error));
+  }
+
+  EngineCore& core_;
+  const foretoken::EvaluationRequest& request_;  // lives in the waiting caller
+  std::promise<foretoken::Evaluation> result_;
+  std::stop_source stop_;
+};
+
+}  // namespace
+
+std::shared_ptr<EventChannel> Engine::submit(foretoken::GenerationRequest request) {
+  check_request(request, parts());
+  auto channel = std::make_shared<EventChannel>(kChannelCapacity);
+  scheduler_.submit(make_generation(core_, std::move(request), channel, parts().clock->now_us()));
+  return channel;
+}
+
+foretoken::Evaluation Engine::evaluate(const foretoken::EvaluationRequest& request) {
+  check_prompt(request.tokens, parts());
+  auto job = std::make_unique<EvaluationJob>(core_, request);
+  std::future<foretoken::Evaluation> result = job->result();
+  scheduler_.submit(std::move(job));
+  return result.get();
+}
+
+}  // namespace ft::engine

@@ -1,0 +1,66 @@
+// What the jobs of the engine thread run on.
+#pragma once
+
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "engine/model_text.h"
+#include "engine/sampling_defaults.h"
+#include "kernels/kernels.h"
+#include "models/model.h"
+#include "speculation/draft_source.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace ft::engine {
+
+/// A loaded model and how to use it. Members die in reverse order: the model before what it
+/// borrows.
+struct EngineParts {
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<models::Model> model;
+  std::shared_ptr<const ModelText> text;  // null: the model folder has no tokenizer
+  std::unique_ptr<Clock> clock;
+  std::function<std::uint64_t()> draw_seed;
+  /// Draft sources besides those that speculation knows, by name; a name here wins. Filled further
+  /// as requests name sources.
+  std::map<std::string, std::unique_ptr<speculation::DraftProvider>, std::less<>> providers;
+  std::string name;
+  SamplingDefaults sampling_defaults;
+  std::size_t context = 0;        // positions of a session's caches
+  std::size_t prefill_chunk = 0;  // prompt tokens per forward
+  double load_ms = 0;
+};
+
+/// The parts, and what the engine thread alone touches.
+class EngineCore {
+ public:
+  /// Throws LogicError if a part is missing; `pool` and `backend` may be null for models that need
+  /// none.
+  explicit EngineCore(EngineParts parts);
+
+  const EngineParts& parts() const noexcept { return parts_; }
+  const models::Model& model() const noexcept { return *parts_.model; }
+
+  // --- engine thread ---
+  models::Workspace& workspace() noexcept { return *workspace_; }
+  /// The provider of a source, made at its first use and kept. Throws what make_draft_provider
+  /// throws.
+  const speculation::DraftProvider& provider(std::string_view name);
+  /// Looks at the process now; the largest of all looks. The kernel keeps no peak of anonymous
+  /// pages alone.
+  std::uint64_t sample_peak_anonymous_bytes() noexcept;
+
+ private:
+  EngineParts parts_;
+  std::unique_ptr<models::Workspace> workspace_;
+  std::uint64_t peak_anonymous_bytes_ = 0;
+};
+
+}  // namespace ft::engine

@@ -1,0 +1,286 @@
+#include "engine/generation.h"
+
+#include "base/error.h"
+#include "engine/errors.h"
+#include "engine/session.h"
+#include "engine/speculation_recorder.h"
+#include "engine/trace.h"
+#include "sampling/sampler.h"
+#include "text/detokenizer.h"
+
+#include <algorithm>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+namespace ft::engine {
+namespace {
+
+double milliseconds(std::int64_t microseconds) {
+  return static_cast<double>(microseconds) / 1000;
+}
+
+double per_second(std::size_t n, double ms) {
+  return ms > 0 ? static_cast<double>(n) * 1000 / ms : 0;
+}
+
+/// Everything between a session's committed tokens and the events of a stream: text,
+/// log-probabilities, the end.
+class Output {
+ public:
+  Output(const EngineParts& parts, const foretoken::GenerationRequest& request)
+      : request_(request), eos_tokens_(parts.model->config().eos_tokens) {
+    if (parts.text != nullptr) detokenizer_.emplace(parts.text->tokenizer(), request.stop);
+  }
+
+  /// Takes committed tokens in order until the generation is over; later ones are dropped. Row i of
+  /// `logits` chose token i. Returns the event to send.
+  foretoken::CommittedTokens take(TokenSpan tokens, const ConstMatrix& logits) {
+    foretoken::CommittedTokens out;
+    for (std::size_t i = 0; i < tokens.size() && !finish_; ++i) {
+      const Token token = tokens[i];
+      out.ids.push_back(token);
+      ++n_tokens_;
+      if (request_.logprobs) out.logprobs.push_back(logprobs_of(token, logits.row(i)));
+      finish_ = finish_of(token, out.text);
+    }
+    if (finish_) out.text += rest();
+    return out;
+  }
+  /// Ends the generation from outside; returns the text that was held back.
+  std::string end(foretoken::FinishReason reason) {
+    finish_ = reason;
+    return rest();
+  }
+
+  std::optional<foretoken::FinishReason> finish() const noexcept { return finish_; }
+  std::size_t n_tokens() const noexcept { return n_tokens_; }
+  /// The stop string that ended the generation.
+  const std::optional<std::string>& matched_stop() const noexcept { return matched_stop_; }
+
+ private:
+  // Whether the generation ends with this token; appends its text.
+  std::optional<foretoken::FinishReason> finish_of(Token token, std::string& text) {
+    const bool is_eos =
+        std::find(eos_tokens_.begin(), eos_tokens_.end(), token) != eos_tokens_.end();
+    if (is_eos && !request_.ignore_eos) return foretoken::FinishReason::kStop;
+    if (detokenizer_) {
+      text += detokenizer_->push(token);
+      if (const std::optional<std::size_t> stop = detokenizer_->matched_stop()) {
+        matched_stop_ = request_.stop[*stop];
+        return foretoken::FinishReason::kStop;
+      }
+    }
+    if (n_tokens_ == request_.max_tokens) return foretoken::FinishReason::kLength;
+    return std::nullopt;
+  }
+
+  foretoken::TokenLogprobs logprobs_of(Token token, std::span<const float> logits) const {
+    foretoken::TokenLogprobs out;
+    out.chosen = {token, sampling::token_logprob(logits, token)};
+    if (*request_.logprobs == 0) return out;
+    for (const sampling::TokenLogprob& top : sampling::top_logprobs(logits, *request_.logprobs)) {
+      out.top.push_back({top.id, top.logprob});
+    }
+    return out;
+  }
+
+  std::string rest() { return detokenizer_ ? detokenizer_->finish() : std::string(); }
+
+  const foretoken::GenerationRequest& request_;
+  const std::vector<Token>& eos_tokens_;
+  std::optional<text::Detokenizer> detokenizer_;
+  std::optional<foretoken::FinishReason> finish_;
+  std::optional<std::string> matched_stop_;
+  std::size_t n_tokens_ = 0;
+};
+
+class Generation final : public Job {
+ public:
+  Generation(EngineCore& core,
+             foretoken::GenerationRequest request,
+             std::shared_ptr<EventChannel> channel,
+             std::int64_t submitted_us)
+      : core_(core),
+        request_(std::move(request)),
+        channel_(std::move(channel)),
+        stop_(channel_->stop_token()),
+        submitted_us_(submitted_us),
+        output_(core.parts(), request_) {}
+
+  void run() noexcept override {
+    try {
+      channel_->finish(generate());
+    } catch (...) {
+      channel_->fail(public_error(std::current_exception()));
+    }
+  }
+  void cancel() noexcept override { channel_->cancel(); }
+  void abandon() noexcept override {
+    channel_->fail(
+        {foretoken::ErrorCode::kCancelled, "the engine was closed before the request was served"});
+  }
+
+ private:
+  foretoken::Completion generate() {
+    Session session(
+        core_,
+        {.sampling = resolve_sampling(
+             request_.sampling, core_.parts().sampling_defaults, core_.parts().draw_seed),
+         .sources = request_.speculate,
+         .draft_tokens = request_.draft_tokens,
+         .ignore_eos = request_.ignore_eos});
+    for (std::size_t i = 0; i < session.n_sources(); ++i)
+      recorder_.add_source(session.source_name(i));
+    try {
+      prefill(session);
+      decode(session);
+    } catch (const Cancelled&) {
+      cancelled();
+    }
+    return completion(session);
+  }
+
+  void prefill(Session& session) {
+    const std::size_t chunk =
+        request_.prefill_chunk > 0 ? request_.prefill_chunk : core_.parts().prefill_chunk;
+    prefill_start_us_ = now_us();
+    session.begin(request_.prompt);
+    ConstMatrix logits;
+    while (session.n_unfed() > 0) {
+      if (stop_.stop_requested()) throw Cancelled();
+      logits = session.prefill(chunk, stop_);
+      n_prefilled_ = request_.prompt.size() - session.n_unfed();
+      prefill_end_us_ = now_us();
+      channel_->push(foretoken::PrefillProgress{n_prefilled_, request_.prompt.size()});
+    }
+    const Token first = session.first_token(logits);
+    first_token_us_ = now_us();
+    send(output_.take({&first, 1}, logits));
+    core_.sample_peak_anonymous_bytes();
+  }
+
+  void decode(Session& session) {
+    for (std::size_t round = 0; !output_.finish(); ++round) {
+      if (stop_.stop_requested()) throw Cancelled();
+      if (!session.has_room()) {
+        send({{}, output_.end(foretoken::FinishReason::kLength), {}});
+        return;
+      }
+      const std::size_t pending_position = session.tokens().size() - 1;
+      const RoundReport report = session.round(request_.max_tokens - output_.n_tokens(), stop_);
+      recorder_.add_round(report.source, report.result.drafts.size(), report.result.n_accepted);
+      if (request_.trace) request_.trace(trace_line(report, round, pending_position));
+      send(output_.take(session.tokens().last(report.result.n_committed), report.result.logits));
+    }
+  }
+
+  void cancelled() {
+    // An end that was reached before the cancellation stands.
+    if (!output_.finish()) send({{}, output_.end(foretoken::FinishReason::kCancelled), {}});
+  }
+
+  void send(foretoken::CommittedTokens tokens) {
+    if (!tokens.ids.empty() || !tokens.text.empty()) channel_->push(std::move(tokens));
+  }
+
+  foretoken::Completion completion(const Session& session) {
+    foretoken::Completion out;
+    const std::size_t n_tokens = output_.n_tokens();
+    out.finish_reason = *output_.finish();
+    out.stop = output_.matched_stop();
+    out.seed = session.sampling().seed;
+    out.usage = {request_.prompt.size(), n_tokens, 0};
+    out.timings = timings(n_tokens);
+    out.speculation = recorder_.summary(n_tokens);
+    out.memory.peak_anonymous_bytes = core_.sample_peak_anonymous_bytes();
+    out.memory.kv_bytes = session.cache_bytes();
+    out.memory.draft_kv_bytes = session.draft_cache_bytes();
+    return out;
+  }
+
+  foretoken::Timings timings(std::size_t n_tokens) const {
+    foretoken::Timings out;
+    out.load_ms = core_.parts().load_ms;
+    out.prompt_n = n_prefilled_;
+    out.prompt_ms = milliseconds(prefill_end_us_ - prefill_start_us_);
+    out.prompt_per_second = per_second(n_prefilled_, out.prompt_ms);
+    out.predicted_n = n_tokens;
+    if (n_tokens > 0) {
+      out.predicted_ms = milliseconds(now_us() - first_token_us_);
+      out.predicted_per_second = per_second(n_tokens - 1, out.predicted_ms);
+      out.time_to_first_token_ms = milliseconds(first_token_us_ - submitted_us_);
+    }
+    return out;
+  }
+
+  std::int64_t now_us() const { return core_.parts().clock->now_us(); }
+
+  EngineCore& core_;
+  const foretoken::GenerationRequest request_;
+  const std::shared_ptr<EventChannel> channel_;
+  const std::stop_token stop_;
+  const std::int64_t submitted_us_;
+  Output output_;  // refers to request_
+  SpeculationRecorder recorder_;
+  std::size_t n_prefilled_ = 0;
+  std::int64_t prefill_start_us_ = 0;
+  std::int64_t prefill_end_us_ = 0;
+  std::int64_t first_token_us_ = 0;
+};
+
+}  // namespace
+
+void check_request(const foretoken::GenerationRequest& request, const EngineParts& parts) {
+  check_prompt(request.prompt, parts);
+  const std::size_t n_vocab = parts.model->config().n_vocab;
+  if (request.max_tokens == 0) fail("max_tokens is 0, expected at least 1");
+  if (request.logprobs.value_or(0) > n_vocab) {
+    fail(
+        "logprobs is {}, expected at most the vocabulary of {} tokens", *request.logprobs, n_vocab);
+  }
+  if (request.draft_tokens.value_or(0) > speculation::kMaxDraftTokens) {
+    fail("draft_tokens is {}, expected 0 to {}",
+         *request.draft_tokens,
+         speculation::kMaxDraftTokens);
+  }
+  if (request.accept != "match") {
+    fail("accept is {}, expected 'match': it is the only mode of this version",
+         in_quotes(request.accept));
+  }
+  if (!request.stop.empty() && parts.text == nullptr) {
+    fail("stop strings need text, and the model has no tokenizer.json; leave them out");
+  }
+  const auto& stops = request.stop;
+  if (std::any_of(stops.begin(), stops.end(), [](const auto& stop) { return stop.empty(); })) {
+    fail("a stop string is empty; leave it out");
+  }
+}
+
+void check_prompt(TokenSpan prompt, const EngineParts& parts) {
+  if (prompt.empty()) fail("the prompt has no tokens, expected at least one");
+  if (prompt.size() > parts.context) {
+    fail(
+        "the prompt has {} tokens, the context holds {}; shorten the prompt or raise the context "
+        "(at most {} for this model)",
+        prompt.size(),
+        parts.context,
+        parts.model->config().max_context);
+  }
+  const std::size_t n_vocab = parts.model->config().n_vocab;
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] < 0 || static_cast<std::size_t>(prompt[i]) >= n_vocab) {
+      fail("token {} of the prompt is {}, expected 0 to {}", i, prompt[i], n_vocab - 1);
+    }
+  }
+}
+
+std::unique_ptr<Job> make_generation(EngineCore& core,
+                                     foretoken::GenerationRequest request,
+                                     std::shared_ptr<EventChannel> channel,
+                                     std::int64_t submitted_us) {
+  return std::make_unique<Generation>(core, std::move(request), std::move(channel), submitted_us);
+}
+
+}  // namespace ft::engine

@@ -1,0 +1,29 @@
+// One generation request as a job of the engine thread: prefill, rounds, and what of them the
+// caller sees.
+#pragma once
+
+#include "engine/engine_core.h"
+#include "engine/event_channel.h"
+#include "engine/scheduler.h"
+#include "foretoken/request.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace ft::engine {
+
+/// Throws InvalidInput for what can be seen without the model's work: empty prompt, prompt longer
+/// than the context, ids outside the vocabulary, lengths and names that cannot be. Thread-safe.
+void check_request(const foretoken::GenerationRequest& request, const EngineParts& parts);
+
+/// The prompt's part of it.
+void check_prompt(TokenSpan prompt, const EngineParts& parts);
+
+/// `submitted_us`: when the caller handed the request over, on the engine's clock. `core` must
+/// outlive the job.
+std::unique_ptr<Job> make_generation(EngineCore& core,
+                                     foretoken::GenerationRequest request,
+                                     std::shared_ptr<EventChannel> channel,
+                                     std::int64_t submitted_us);
+
+}  // namespace ft::engine

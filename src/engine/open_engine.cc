@@ -1,0 +1,91 @@
+#include "engine/open_engine.h"
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace ft::engine {
+namespace {
+
+constexpr std::size_t kDefaultContext = 8192;
+// Far above any machine; a larger number is a slip of the finger.
+constexpr std::size_t kMaxThreads = 1024;
+
+std::size_t threads_of(const foretoken::EngineOptions& options) {
+  if (options.n_threads > kMaxThreads) {
+    fail("threads is {}, expected 1 to {}", options.n_threads, kMaxThreads);
+  }
+  return options.n_threads == 0 ? usable_cores() : options.n_threads;
+}
+
+kernels::Isa isa_of(const foretoken::EngineOptions& options) {
+  const std::vector<kernels::Isa> usable = kernels::usable_isas();
+  if (options.isa == "auto") return usable.front();
+  const std::optional<kernels::Isa> isa = kernels::isa_from_name(options.isa);
+  if (isa && std::find(usable.begin(), usable.end(), *isa) != usable.end()) return *isa;
+  std::string names = "auto";
+  for (const kernels::Isa known : usable) names.append(", ").append(kernels::isa_name(known));
+  fail("isa is {}, this build and processor have: {}", in_quotes(options.isa), names);
+}
+
+std::size_t context_of(const foretoken::EngineOptions& options, const models::ModelConfig& config) {
+  if (options.context == 0) return std::min(config.max_context, kDefaultContext);
+  if (options.context > config.max_context) {
+    fail("context is {}, the model was trained for {} positions; ask for at most that",
+         options.context,
+         config.max_context);
+  }
+  return options.context;
+}
+
+void check_options(const foretoken::EngineOptions& options) {
+  if (options.kv_type != "f32") {
+    fail("kv_type is {}, expected 'f32': it is the only cache type of this version",
+         in_quotes(options.kv_type));
+  }
+  if (options.prefill_chunk == 0) fail("prefill_chunk is 0, expected at least 1");
+}
+
+std::string folder_name(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(folder, error);
+  return (error ? folder : real).filename().string();
+}
+
+}  // namespace
+
+EngineParts open_parts(const foretoken::EngineOptions& options) {
+  EngineParts parts;
+  parts.clock = std::make_unique<SteadyClock>();
+  const std::int64_t start_us = parts.clock->now_us();
+  check_options(options);
+  const kernels::Isa isa = isa_of(options);
+  parts.pool = std::make_unique<ThreadPool>(threads_of(options));
+  parts.backend = kernels::make_cpu_backend(isa, *parts.pool);
+
+  checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(options.model_path);
+  const std::filesystem::path folder = checkpoint.folder();
+  parts.name = folder_name(folder);
+  parts.sampling_defaults = sampling_defaults(checkpoint.generation_config());
+  if (ModelText::exists(folder)) {
+    parts.text = std::make_shared<const ModelText>(ModelText::open(folder));
+  }
+  parts.model =
+      models::load_model(std::move(checkpoint),
+                         *parts.backend,
+                         *parts.pool,
+                         {.compat = {.draft_starts_cold = options.compat.draft_starts_cold,
+                                     .draft_chains_raw = options.compat.draft_chains_raw},
+                          .progress = options.load_progress});
+  parts.context = context_of(options, parts.model->config());
+  parts.prefill_chunk = std::min(options.prefill_chunk, parts.context);
+  parts.draw_seed = draw_seed;
+  parts.load_ms = static_cast<double>(parts.clock->now_us() - start_us) / 1000;
+  return parts;
+}
+
+}  // namespace ft::engine

@@ -1,0 +1,106 @@
+#include "engine/session.h"
+
+#include "base/error.h"
+#include "speculation/prefill.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ft::engine {
+namespace {
+
+std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
+    EngineCore& core,
+    const std::vector<std::string>& names,
+    const speculation::SourceContext& context) {
+  std::vector<std::unique_ptr<speculation::DraftSource>> out;
+  for (const std::string& name : resolve_sources(names, core.model())) {
+    out.push_back(core.provider(name).open(context));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
+                                         const models::Model& model) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i)) {
+      fail("speculate: source {} is named twice", in_quotes(names[i]));
+    }
+    if (names.size() > 1 && (names[i] == "auto" || names[i] == "none")) {
+      fail("speculate: '{}' stands alone, it cannot be combined with other sources", names[i]);
+    }
+  }
+  if (names.empty() || names.front() == "none") return {};
+  if (names.front() != "auto") return names;
+  const std::vector<std::string_view> available = speculation::available_sources(model);
+  return {available.begin(), available.end()};
+}
+
+Session::Session(EngineCore& core, SessionOptions options)
+    : core_(core),
+      sampler_(std::move(options.sampling), core.model().config().n_vocab),
+      cache_(core.model().new_cache({.max_tokens = core.parts().context})),
+      sources_(open_sources(core,
+                            options.sources,
+                            {.model = &core.model(),
+                             .sampler = &sampler_,
+                             .cache_options = {.max_tokens = core.parts().context}})),
+      planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
+  for (const auto& source : sources_) source_views_.push_back(source.get());
+  if (!options.ignore_eos) stop_tokens_ = core.model().config().eos_tokens;
+  state_ = {.model = &core.model(),
+            .workspace = &core.workspace(),
+            .cache = cache_.get(),
+            .tokens = &tokens_,
+            .n_prompt = 0,
+            .sampler = &sampler_,
+            .sources = source_views_,
+            .stop_tokens = stop_tokens_,
+            .clock = core.parts().clock.get()};
+}
+
+void Session::begin(TokenSpan prompt) {
+  FT_CHECK(tokens_.empty() && !prompt.empty() && prompt.size() <= cache_->max_tokens());
+  tokens_.assign(prompt.begin(), prompt.end());
+  state_.n_prompt = prompt.size();
+}
+
+ConstMatrix Session::prefill(std::size_t chunk, std::stop_token stop) {
+  const std::size_t n = std::min(chunk, n_unfed());
+  return speculation::prefill_chunk(state_, n, std::move(stop)).logits;
+}
+
+Token Session::first_token(ConstMatrix logits) {
+  return speculation::first_token(state_, logits);
+}
+
+RoundReport Session::round(std::size_t tokens_left, std::stop_token stop) {
+  FT_CHECK(tokens_left > 0 && has_room());
+  const std::size_t n_free = cache_->max_tokens() - cache_->length();
+  // The round's own token comes free: it needs neither a draft nor, yet, a position.
+  const std::size_t max_drafts = std::min(tokens_left - 1, n_free - 1);
+  RoundReport report;
+  report.plan = planner_.plan(max_drafts);
+  report.baseline_us = planner_.baseline_us();
+  speculation::DraftSource* proposer = nullptr;
+  if (report.plan.source != speculation::RoundPlan::kNoSource) {
+    proposer = source_views_[report.plan.source];
+    report.source = proposer->name();
+  }
+  report.result = speculation::decode_round(state_, proposer, report.plan.depth, std::move(stop));
+  planner_.record(report.plan, speculation::outcome_of(report.result));
+  return report;
+}
+
+std::size_t Session::draft_cache_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const auto& source : sources_) {
+    if (const cache::KvCache* cache = source->cache()) bytes += cache->used_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace ft::engine

@@ -1,0 +1,89 @@
+// One timeline: tokens, cache, draft sources, sampler, planner. Engine thread only.
+#pragma once
+
+#include "base/types.h"
+#include "cache/kv_cache.h"
+#include "engine/engine_core.h"
+#include "sampling/sampler.h"
+#include "speculation/decode_round.h"
+#include "speculation/draft_source.h"
+#include "speculation/round_planner.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ft::engine {
+
+struct SessionOptions {
+  sampling::SamplingParams sampling;
+  std::vector<std::string> sources = {"auto"};
+  std::optional<std::size_t> draft_tokens;  // unset: the planner's choice
+  bool ignore_eos = false;
+};
+
+/// The names a request's `speculate` stands for: `auto` is all the model offers, `none` is none.
+/// Throws InvalidInput for a repeated name and for `auto` or `none` beside others; unknown names
+/// are the provider's to refuse.
+std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
+                                         const models::Model& model);
+
+struct RoundReport {
+  std::string_view source;  // empty: none was asked
+  speculation::RoundPlan plan;
+  speculation::RoundResult result;  // its logits die at the next forward
+  double baseline_us = 0;           // what a round without drafts takes; 0: not known
+};
+
+class Session {
+ public:
+  /// `core` must outlive the session; its workspace is the session's for as long as this lives.
+  /// Throws InvalidInput for sampling parameters and sources that cannot be.
+  Session(EngineCore& core, SessionOptions options);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  Session(Session&&) = delete;
+  Session& operator=(Session&&) = delete;
+  ~Session() = default;
+
+  /// The prompt of an empty session, 1 ... context tokens. Prefill it before the first round.
+  void begin(TokenSpan prompt);
+  /// Prompt tokens that are not yet fed.
+  std::size_t n_unfed() const noexcept { return tokens_.size() - cache_->length(); }
+  /// Feeds the next tokens of the prompt, at most `chunk`. Returns the logits of the last prompt
+  /// position with the last chunk, an empty matrix before. Throws Cancelled.
+  ConstMatrix prefill(std::size_t chunk, std::stop_token stop);
+  /// Samples and commits the first token from the logits of the last chunk.
+  Token first_token(ConstMatrix logits);
+
+  /// Whether the cache has room for a round.
+  bool has_room() const noexcept { return cache_->length() < cache_->max_tokens(); }
+  /// One round that commits at most `tokens_left` >= 1 tokens. Throws Cancelled; the session is
+  /// then as before.
+  RoundReport round(std::size_t tokens_left, std::stop_token stop);
+
+  /// Committed tokens, the prompt first.
+  TokenSpan tokens() const noexcept { return tokens_; }
+  const sampling::SamplingParams& sampling() const noexcept { return sampler_.params(); }
+  std::size_t n_sources() const noexcept { return sources_.size(); }
+  std::string_view source_name(std::size_t i) const noexcept { return sources_[i]->name(); }
+  std::size_t cache_bytes() const noexcept { return cache_->used_bytes(); }
+  std::size_t draft_cache_bytes() const noexcept;
+
+ private:
+  EngineCore& core_;
+  sampling::Sampler sampler_;
+  std::unique_ptr<cache::KvCache> cache_;
+  std::vector<std::unique_ptr<speculation::DraftSource>> sources_;
+  std::vector<speculation::DraftSource*> source_views_;
+  std::vector<Token> stop_tokens_;
+  std::vector<Token> tokens_;
+  speculation::RoundPlanner planner_;
+  speculation::RoundState state_;
+};
+
+}  // namespace ft::engine

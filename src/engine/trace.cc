@@ -1,0 +1,54 @@
+#include "engine/trace.h"
+
+#include "json/json.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace ft::engine {
+namespace {
+
+std::int64_t rounded(double us) {
+  return static_cast<std::int64_t>(std::llround(us));
+}
+
+}  // namespace
+
+std::string trace_line(const RoundReport& report, std::size_t round, std::size_t position) {
+  const speculation::RoundResult& result = report.result;
+  const std::int64_t actual_us =
+      result.draft_us + result.forward_us + result.verify_us + result.observe_us;
+  json::Writer out;
+  out.begin_object();
+  out.member("round", static_cast<std::uint64_t>(round));
+  out.member("position", static_cast<std::uint64_t>(position));
+  if (report.source.empty()) {
+    out.key("source").null();
+  } else {
+    out.member("source", report.source);
+  }
+  out.member("depth", static_cast<std::uint64_t>(result.n_asked));
+  out.key("drafts").begin_array();
+  for (const Token token : result.drafts) out.value(token);
+  out.end_array();
+  out.member("accepted", static_cast<std::uint64_t>(result.n_accepted));
+  out.member("missing_experts", std::uint64_t{0});
+  out.member("predicted_us", rounded(report.plan.predicted_us));
+  out.member("actual_us", actual_us);
+  out.member("reason", speculation::to_string(report.plan.reason));
+  out.member("draft_us", result.draft_us);
+  out.member("forward_us", result.forward_us);
+  out.member("verify_us", result.verify_us);
+  out.member("observe_us", result.observe_us);
+  // Time lost (or, below zero, won) against the same tokens without drafts.
+  if (report.baseline_us > 0) {
+    const double plain_us = report.baseline_us * static_cast<double>(result.n_committed);
+    out.member("regret_us", rounded(static_cast<double>(actual_us) - plain_us));
+  } else {
+    out.key("regret_us").null();
+  }
+  out.end_object();
+  return out.text();
+}
+
+}  // namespace ft::engine
