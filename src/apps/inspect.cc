@@ -1,0 +1,142 @@
+// foretoken inspect: what a model folder is, from headers alone.
+#include "apps/commands.h"
+#include "apps/model_path.h"
+#include "apps/options.h"
+#include "apps/result_writer.h"
+#include "apps/sizes.h"
+#include "checkpoint/checkpoint.h"
+#include "json/json.h"
+#include "models/model.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace ft::apps {
+namespace {
+
+struct InspectOptions {
+  std::string model;
+  bool tensors = false;
+  OutputOptions output;
+};
+
+std::string name_of(const checkpoint::Checkpoint& checkpoint) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(checkpoint.folder(), error);
+  return (error ? checkpoint.folder() : real).filename().string();
+}
+
+std::string shard_name(const checkpoint::Checkpoint& checkpoint, std::size_t shard) {
+  return checkpoint.shards()[shard].path.filename().string();
+}
+
+void write_tensors(json::Writer& out, const checkpoint::Checkpoint& checkpoint) {
+  out.key("tensors").begin_array();
+  for (const checkpoint::TensorInfo& tensor : checkpoint.tensors()) {
+    out.begin_object();
+    out.member("name", tensor.name);
+    out.member("dtype", dtype_name(tensor.dtype));
+    out.key("shape").begin_array();
+    for (const std::uint64_t size : tensor.shape) out.value(size);
+    out.end_array();
+    out.member("bytes", tensor.size_bytes);
+    out.member("file", shard_name(checkpoint, tensor.shard));
+    out.end_object();
+  }
+  out.end_array();
+}
+
+std::string to_json(const checkpoint::Checkpoint& checkpoint,
+                    const models::Inspection& inspection,
+                    bool with_tensors) {
+  const models::ModelConfig& config = inspection.config;
+  json::Writer out;
+  out.begin_object();
+  out.member("family", config.family);
+  out.member("name", name_of(checkpoint));
+  out.member("parameters", config.n_parameters);
+  out.member("layers", std::uint64_t{config.n_layers});
+  out.member("mtp_layers", inspection.has_draft_head ? 1 : 0);
+  out.member("experts", std::uint64_t{config.n_experts});
+  out.member("context", std::uint64_t{config.max_context});
+  out.member("format", config.weight_format);
+  out.key("tensor_bytes").begin_object();
+  out.member("dense", config.dense_bytes);
+  out.member("experts", config.expert_bytes);
+  out.member("mtp", config.draft_head_bytes);
+  out.end_object();
+  out.key("files").begin_array();
+  for (std::size_t i = 0; i < checkpoint.shards().size(); ++i) out.value(shard_name(checkpoint, i));
+  out.end_array();
+  out.key("problems").begin_array();
+  for (const std::string& problem : inspection.problems) out.value(problem);
+  out.end_array();
+  if (with_tensors) write_tensors(out, checkpoint);
+  out.end_object();
+  return out.text() + "\n";
+}
+
+std::string tensor_lines(const checkpoint::Checkpoint& checkpoint) {
+  std::string out;
+  for (const checkpoint::TensorInfo& tensor : checkpoint.tensors()) {
+    out += fmt::format(
+        "{:<8} [{}] {}\n", dtype_name(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.name);
+  }
+  return out;
+}
+
+std::string to_text(const checkpoint::Checkpoint& checkpoint,
+                    const models::Inspection& inspection,
+                    bool with_tensors) {
+  const models::ModelConfig& config = inspection.config;
+  std::string out;
+  out += fmt::format("name        {}\nfamily      {}\n", name_of(checkpoint), config.family);
+  out += fmt::format("parameters  {:.1f} M, {}\n",
+                     static_cast<double>(config.n_parameters) / 1e6,
+                     config.weight_format);
+  out += fmt::format("layers      {}{}\n",
+                     config.n_layers,
+                     inspection.has_draft_head ? " and 1 next-token (MTP) layer" : "");
+  out += fmt::format("experts     {}\ncontext     {}\n", config.n_experts, config.max_context);
+  out += fmt::format("bytes       dense {}, experts {}, mtp {}\n",
+                     format_size(config.dense_bytes),
+                     format_size(config.expert_bytes),
+                     format_size(config.draft_head_bytes));
+  for (std::size_t i = 0; i < checkpoint.shards().size(); ++i) {
+    out += fmt::format("file        {} ({})\n",
+                       shard_name(checkpoint, i),
+                       format_size(checkpoint.shards()[i].size_bytes));
+  }
+  for (const std::string& problem : inspection.problems)
+    out += fmt::format("problem     {}\n", problem);
+  if (with_tensors) out += tensor_lines(checkpoint);
+  return out;
+}
+
+int run(const InspectOptions& options) {
+  const auto checkpoint =
+      checkpoint::Checkpoint::open(resolve_model(options.model, model_folders()));
+  const models::Inspection inspection = models::inspect_model(checkpoint);
+  ResultWriter().write(options.output.json ? to_json(checkpoint, inspection, options.tensors)
+                                           : to_text(checkpoint, inspection, options.tensors));
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("inspect", "What a model is, from its headers alone");
+  auto options = std::make_shared<InspectOptions>();
+  add_model_argument(*command, options->model);
+  command->add_flag("--tensors", options->tensors, "Every tensor with type and shape")
+      ->group("Output");
+  add_output_options(*command, options->output);
+  command->callback(
+      [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
+}
+
+}  // namespace ft::apps

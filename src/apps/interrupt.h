@@ -1,0 +1,55 @@
+// Ctrl-C as an event instead of a signal handler.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+namespace ft::apps {
+
+/// Watches SIGINT while it lives. Make one before any other thread starts: it blocks the signal,
+/// threads inherit that. Without a handler an interrupt ends the process with status 130; so does
+/// the second interrupt in any case.
+class InterruptWatcher {
+ public:
+  InterruptWatcher();
+  ~InterruptWatcher();
+  InterruptWatcher(const InterruptWatcher&) = delete;
+  InterruptWatcher& operator=(const InterruptWatcher&) = delete;
+  InterruptWatcher(InterruptWatcher&&) = delete;
+  InterruptWatcher& operator=(InterruptWatcher&&) = delete;
+
+  /// Called once, on the watcher's thread, at the first interrupt. An empty handler restores the
+  /// default. Returns when the handler before is not running.
+  void set_handler(std::function<void()> handler);
+  bool was_interrupted() const noexcept { return was_interrupted_; }
+
+ private:
+  void watch();
+
+  std::atomic<bool> is_closing_ = false;
+  std::atomic<bool> was_interrupted_ = false;
+  std::mutex mutex_;
+  std::function<void()> handler_;
+  std::thread thread_;
+};
+
+/// Installs a handler for a scope.
+class InterruptScope {
+ public:
+  InterruptScope(InterruptWatcher& watcher, std::function<void()> handler) : watcher_(watcher) {
+    watcher_.set_handler(std::move(handler));
+  }
+  ~InterruptScope() { watcher_.set_handler({}); }
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+  InterruptScope(InterruptScope&&) = delete;
+  InterruptScope& operator=(InterruptScope&&) = delete;
+
+ private:
+  InterruptWatcher& watcher_;
+};
+
+}  // namespace ft::apps

@@ -1,0 +1,95 @@
+// Options that several subcommands share: declared once, with one spelling, default and help text.
+#pragma once
+
+#include "foretoken/foretoken.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
+
+namespace ft::apps {
+
+/// Accepts decimal digits alone, from `least` up to 2^64 - 1.
+CLI::Validator whole_number(std::uint64_t least);
+
+struct OutputOptions {
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+
+  /// Whether a person wants to see progress.
+  bool wants_progress() const noexcept { return !json && !quiet; }
+};
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+struct ModelOptions {
+  std::string model;  // path, name, or empty for the one that ships
+  std::size_t context = 0;
+  std::size_t prefill_chunk = 512;
+  std::size_t n_threads = 0;
+  std::string isa = "auto";
+  std::string kv_type = "f32";
+  std::string experts = "auto";
+  std::string ram_budget = "auto";
+};
+void add_model_argument(CLI::App& command, std::string& model);
+void add_engine_options(CLI::App& command, ModelOptions& options);
+/// Throws InvalidInput for values whose feature this version has not.
+foretoken::EngineOptions engine_options(const ModelOptions& options);
+
+struct PromptOptions {
+  std::optional<std::string> text;
+  std::optional<std::string> file;  // "-": standard input
+  std::optional<std::string> token_ids;
+};
+void add_prompt_options(CLI::App& command, PromptOptions& options);
+/// The prompt's ids. `tokenizer` is asked for only if the prompt is text. Throws InvalidInput
+/// unless exactly one was given.
+std::vector<foretoken::Token> read_prompt(
+    const PromptOptions& options, const std::function<const foretoken::Tokenizer&()>& tokenizer);
+
+struct GenerationOptions {
+  std::size_t max_tokens = 256;
+  std::optional<std::size_t> logprobs;
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<std::size_t> top_k;
+  float min_p = 0;
+  std::optional<std::uint64_t> seed;
+  float repeat_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::vector<std::string> logit_bias;  // "ID:B"
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+};
+void add_generation_options(CLI::App& command, GenerationOptions& options);
+
+struct SpeculationOptions {
+  std::vector<std::string> speculate;  // each entry a comma list; empty: auto
+  std::string draft_tokens = "auto";
+  std::string accept = "match";
+};
+void add_speculation_options(CLI::App& command, SpeculationOptions& options);
+
+/// The request but for its prompt and sources. Throws InvalidInput for a malformed bias or draft
+/// length.
+foretoken::GenerationRequest generation_request(const GenerationOptions& generation,
+                                                const SpeculationOptions& speculation);
+
+/// "mtp,ngram" → {"mtp", "ngram"}. Throws InvalidInput for an empty name.
+std::vector<std::string> split_sources(const std::string& list);
+/// "auto" → nullopt, else a number. Throws InvalidInput.
+std::optional<std::size_t> parse_draft_tokens(const std::string& text);
+/// "1,2,3" with optional blanks → ids. Throws InvalidInput naming the first entry that is no id.
+std::vector<foretoken::Token> parse_token_ids(const std::string& text);
+
+}  // namespace ft::apps

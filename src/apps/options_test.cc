@@ -1,0 +1,85 @@
+#include "apps/options.h"
+
+#include "base/error.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ft::apps {
+namespace {
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Options, ParsesTokenIds) {
+  EXPECT_EQ(parse_token_ids("1,2,3"), (std::vector<foretoken::Token>{1, 2, 3}));
+  EXPECT_EQ(parse_token_ids(" 7 , 8\n"), (std::vector<foretoken::Token>{7, 8}));
+  for (const char* text : {"", "1,,2", "1,", "x", "1.5", "99999999999", "1 2"}) {
+    EXPECT_NE(error_of([&] { parse_token_ids(text); }).find("--token-ids"), std::string::npos)
+        << text;
+  }
+}
+
+TEST(Options, ParsesDraftLengthsAndSources) {
+  EXPECT_EQ(parse_draft_tokens("auto"), std::nullopt);
+  EXPECT_EQ(parse_draft_tokens("0"), 0U);
+  EXPECT_NE(error_of([] { parse_draft_tokens("-1"); }), "");
+  EXPECT_EQ(split_sources("mtp, ngram"), (std::vector<std::string>{"mtp", "ngram"}));
+  EXPECT_NE(error_of([] { split_sources("mtp,,ngram"); }), "");
+}
+
+TEST(Options, BuildsARequest) {
+  GenerationOptions generation;
+  generation.logit_bias = {"42:-1.5", "7:100"};
+  generation.temperature = 0.5F;
+  SpeculationOptions speculation;
+  speculation.draft_tokens = "3";
+  const foretoken::GenerationRequest request = generation_request(generation, speculation);
+  EXPECT_EQ(request.sampling.logit_bias,
+            (std::vector<std::pair<foretoken::Token, float>>{{42, -1.5F}, {7, 100.0F}}));
+  EXPECT_EQ(request.draft_tokens, 3U);
+  EXPECT_EQ(request.sampling.temperature, 0.5F);
+  EXPECT_FALSE(request.sampling.top_p.has_value());
+
+  for (const char* bias : {"42", "a:1", "1:b", ":", "1:2:3"}) {
+    generation.logit_bias = {bias};
+    EXPECT_NE(error_of([&] { generation_request(generation, speculation); }).find("--logit-bias"),
+              std::string::npos)
+        << bias;
+  }
+}
+
+TEST(Options, RefusesFeaturesThisVersionHasNotByName) {
+  ModelOptions options;
+  options.experts = "stream";
+  EXPECT_NE(error_of([&] { engine_options(options); }).find("--experts"), std::string::npos);
+  options.experts = "resident";
+  options.ram_budget = "4G";
+  EXPECT_NE(error_of([&] { engine_options(options); }).find("--ram-budget"), std::string::npos);
+}
+
+TEST(Options, WantsExactlyOnePrompt) {
+  const auto no_tokenizer = []() -> const foretoken::Tokenizer& {
+    throw InvalidInput("the tokenizer was asked for");
+  };
+  PromptOptions options;
+  EXPECT_NE(error_of([&] { read_prompt(options, no_tokenizer); }).find("--prompt-file"),
+            std::string::npos);
+  options.token_ids = "1,2";
+  EXPECT_EQ(read_prompt(options, no_tokenizer), (std::vector<foretoken::Token>{1, 2}));
+  options.text = "x";
+  EXPECT_NE(error_of([&] { read_prompt(options, no_tokenizer); }).find("--prompt-file"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ft::apps

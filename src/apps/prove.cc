@@ -1,0 +1,235 @@
+// foretoken prove: the same request with speculation on and off, one thread and several, in prefill
+// chunks of several sizes. All must agree bit for bit.
+#include "apps/commands.h"
+#include "apps/difference.h"
+#include "apps/options.h"
+#include "apps/outcome.h"
+#include "apps/progress.h"
+#include "apps/result_writer.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "json/json.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace ft::apps {
+namespace {
+
+constexpr int kInterruptedStatus = 130;
+constexpr std::size_t kMaxDepth = 8;
+constexpr std::array<std::size_t, 3> kChunks = {1, 7, 512};
+
+struct ProveOptions {
+  ModelOptions model;
+  PromptOptions prompt;
+  GenerationOptions generation;
+  SpeculationOptions speculation;
+  OutputOptions output;
+  bool has_chunk = false;
+  bool has_draft_tokens = false;
+};
+
+struct Variant {
+  std::string speculate;
+  std::string draft_tokens;
+  std::size_t n_threads = 1;
+  std::size_t chunk = 512;
+
+  std::string options() const {
+    std::string out = "--speculate " + speculate;
+    if (speculate != "none") out += " --draft-tokens " + draft_tokens;
+    return out + fmt::format(" --threads {} --prefill-chunk {}", n_threads, chunk);
+  }
+};
+
+struct Case {
+  std::string options;
+  std::optional<Difference> difference;
+};
+
+// Every source alone and all together, unless the user names some.
+std::vector<std::string> source_lists(const ProveOptions& options,
+                                      const foretoken::ModelInfo& model) {
+  if (!options.speculation.speculate.empty()) return options.speculation.speculate;
+  std::vector<std::string> out = model.draft_sources;
+  if (out.size() > 1) out.emplace_back("auto");
+  return out;
+}
+
+std::vector<std::string> depths(const ProveOptions& options) {
+  if (options.has_draft_tokens) return {options.speculation.draft_tokens};
+  std::vector<std::string> out;
+  for (std::size_t depth = 0; depth <= kMaxDepth; ++depth) out.push_back(std::to_string(depth));
+  out.emplace_back("auto");
+  return out;
+}
+
+std::vector<std::size_t> chunks(const ProveOptions& options) {
+  std::vector<std::size_t> out(kChunks.begin(), kChunks.end());
+  if (options.has_chunk &&
+      std::find(out.begin(), out.end(), options.model.prefill_chunk) == out.end()) {
+    out.push_back(options.model.prefill_chunk);
+  }
+  return out;
+}
+
+std::vector<Variant> variants(const ProveOptions& options,
+                              const foretoken::ModelInfo& model,
+                              std::size_t n_threads) {
+  std::vector<Variant> out;
+  for (const std::size_t chunk : chunks(options)) {
+    if (n_threads != 1 || chunk != 512) out.push_back({"none", "0", n_threads, chunk});
+    for (const std::string& speculate : source_lists(options, model)) {
+      if (speculate == "none") continue;
+      for (const std::string& depth : depths(options)) {
+        out.push_back({speculate, depth, n_threads, chunk});
+      }
+    }
+  }
+  return out;
+}
+
+class Proof {
+ public:
+  Proof(const ProveOptions& options, Environment& environment)
+      : options_(options), environment_(environment) {}
+
+  /// Runs all cases; returns the exit status.
+  int run() {
+    std::vector<std::size_t> thread_counts = {1};
+    const std::size_t n_threads =
+        options_.model.n_threads == 0 ? usable_cores() : options_.model.n_threads;
+    if (n_threads != 1) thread_counts.push_back(n_threads);
+    for (const std::size_t n : thread_counts) {
+      run_engine(n);
+      if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
+    }
+    report();
+    return is_identical() ? 0 : 1;
+  }
+
+ private:
+  void run_engine(std::size_t n_threads) {
+    foretoken::EngineOptions engine_options_ = engine_options(options_.model);
+    engine_options_.n_threads = n_threads;
+    foretoken::Engine engine = foretoken::Engine::open(engine_options_);
+    if (request_.prompt.empty()) prepare(engine);
+    const std::vector<Variant> all = variants(options_, engine.model(), n_threads);
+    ProgressBar bar(fmt::format("proving, {} threads", n_threads),
+                    options_.output.wants_progress());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Outcome outcome = generate(engine, all[i]);
+      if (environment_.interrupts.was_interrupted()) return;
+      add_case(all[i].options(), outcome);
+      bar.update(i + 1, all.size());
+    }
+  }
+
+  // The request that all cases share, and the base they are compared with.
+  void prepare(foretoken::Engine& engine) {
+    request_ = generation_request(options_.generation, options_.speculation);
+    request_.prompt = read_prompt(
+        options_.prompt, [&engine]() -> const foretoken::Tokenizer& { return engine.tokenizer(); });
+    if (!request_.logprobs) request_.logprobs = 0;
+    base_ = generate(engine, {"none", "0", 1, 512});
+    request_.sampling.seed = base_.completion.seed;
+  }
+
+  Outcome generate(foretoken::Engine& engine, const Variant& variant) {
+    foretoken::GenerationRequest request = request_;
+    request.speculate = split_sources(variant.speculate);
+    request.draft_tokens = parse_draft_tokens(variant.draft_tokens);
+    request.prefill_chunk = variant.chunk;
+    foretoken::TokenStream stream = engine.submit(std::move(request));
+    const InterruptScope scope(environment_.interrupts, [&stream] { stream.cancel(); });
+    return collect(stream, {});
+  }
+
+  void add_case(std::string options, const Outcome& outcome) {
+    cases_.push_back({std::move(options), first_difference(base_, outcome)});
+    if (options_.output.json || options_.output.quiet) return;
+    const Case& added = cases_.back();
+    if (added.difference) {
+      writer_.write(fmt::format("{}: {}\n", added.options, to_text(*added.difference)));
+    } else if (options_.output.verbose) {
+      writer_.write(fmt::format("{}: identical\n", added.options));
+    }
+  }
+
+  bool is_identical() const {
+    return std::none_of(cases_.begin(), cases_.end(), [](const Case& c) { return c.difference; });
+  }
+
+  void report() {
+    if (options_.output.json) {
+      writer_.write(to_json() + "\n");
+      return;
+    }
+    const auto n_different = std::count_if(
+        cases_.begin(), cases_.end(), [](const Case& c) { return c.difference.has_value(); });
+    if (n_different > 0) {
+      writer_.write(fmt::format("different: {} of {} cases\n", n_different, cases_.size()));
+    } else {
+      writer_.write(
+          fmt::format("identical: {} cases, {} tokens each, ids, text and log-probabilities\n",
+                      cases_.size(),
+                      base_.token_ids.size()));
+    }
+  }
+
+  std::string to_json() const {
+    json::Writer out;
+    out.begin_object().member("identical", is_identical()).key("cases").begin_array();
+    for (const Case& entry : cases_) {
+      out.begin_object();
+      out.member("options", entry.options).member("identical", !entry.difference.has_value());
+      out.key("first_difference");
+      write_difference(out, entry.difference);
+      out.end_object();
+    }
+    out.end_array();
+    out.member("tokens", std::uint64_t{base_.token_ids.size()});
+    out.member("seed", base_.completion.seed);
+    out.end_object();
+    return out.text();
+  }
+
+  const ProveOptions& options_;
+  Environment& environment_;
+  ResultWriter writer_;
+  foretoken::GenerationRequest request_;
+  Outcome base_;
+  std::vector<Case> cases_;
+};
+
+}  // namespace
+
+void add_prove(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("prove",
+                                         "Run a request with speculation on and off, all thread "
+                                         "counts and chunk sizes; compare bit for bit");
+  auto options = std::make_shared<ProveOptions>();
+  add_prompt_options(*command, options->prompt);
+  add_generation_options(*command, options->generation);
+  add_speculation_options(*command, options->speculation);
+  add_engine_options(*command, options->model);
+  add_output_options(*command, options->output);
+  command->callback([options, &chosen, command] {
+    options->has_chunk = command->count("--prefill-chunk") > 0;
+    options->has_draft_tokens = command->count("--draft-tokens") > 0;
+    chosen = [options](Environment& environment) { return Proof(*options, environment).run(); };
+  });
+}
+
+}  // namespace ft::apps
