@@ -261,7 +261,7 @@ void Sampler::gather_top_p(std::span<const float> logits, const Best& best) {
     const double s = score(logit, best);
     if (s > kNegligibleScore) total += std::exp(s);
   }
-  for (double min_score = kFirstTopPScore; min_score > kNegligibleScore; min_score *= 2) {
+  for (const double min_score : {kFirstTopPScore, 3 * kFirstTopPScore}) {
     gather(logits, best, min_score);
     if (cut_at_top_p(total)) return;
   }
