@@ -58,6 +58,6 @@ RoundOutcome outcome_of(const RoundResult& result) noexcept;
 RoundResult decode_round(RoundState& state,
                          DraftSource* proposer,
                          std::size_t max_drafts,
-                         std::stop_token stop);
+                         const std::stop_token& stop);
 
 }  // namespace ft::speculation

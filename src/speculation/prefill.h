@@ -27,7 +27,7 @@ struct PrefillResult {
 /// A session that keeps a prefix of c tokens of an earlier sequence and goes on differently should
 /// truncate its cache to c - 1, not c: the hidden row of position c - 1 pairs with the new token c,
 /// and sources see only rows that are fed.
-PrefillResult prefill_chunk(RoundState& state, std::size_t n_tokens, std::stop_token stop);
+PrefillResult prefill_chunk(RoundState& state, std::size_t n_tokens, const std::stop_token& stop);
 
 /// Samples the first token from the last chunk's logits, appends it to state.tokens and shows it to
 /// every source. After it the invariant of a round holds. Throws Error if a logit is NaN; then

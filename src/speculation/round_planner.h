@@ -41,10 +41,13 @@ class AcceptanceHistory {
  public:
   /// asked >= drafted >= accepted.
   void observe(std::size_t asked, std::size_t drafted, std::size_t accepted);
-  /// P(draft i is offered and accepted | i asked for, drafts before it accepted).
-  double accepted(std::size_t position) const;
-  /// P(at least i drafts are offered | i asked for).
-  double offered(std::size_t position) const;
+  struct Estimate {
+    double accepted =
+        0;  // P(draft i is offered and accepted | i asked for, drafts before it accepted)
+    double offered = 0;  // P(at least i drafts are offered | i asked for)
+  };
+  /// For positions 1 … n.
+  std::vector<Estimate> estimate(std::size_t n) const;
 
  private:
   struct Counts {
@@ -53,13 +56,17 @@ class AcceptanceHistory {
     double calls = 0;
     double offers = 0;
   };
+  void notice_change(bool is_hit);
+
   std::array<Counts, kMaxDraftTokens + 1> counts_{};
+  double run_probability_ = 1;  // of the latest run of equal outcomes of the first draft
+  bool run_is_hits_ = false;
 };
 
 enum class PlanReason : std::uint8_t {
   kNoSource,  // no source is open
   kNoRoom,    // limits (tokens left, rollback, context) leave no room for a draft
-  kFixed,     // --draft-tokens N
+  kFixed,     // --draft-tokens N: the depth is given, the source is the one that does best
   kBaseline,  // the cost of a round without drafts is not measured yet
   kBest,      // most tokens per time
   kHeld,      // another choice is better by less than the hysteresis
@@ -112,7 +119,8 @@ class RoundPlanner {
   struct Source {
     AcceptanceHistory acceptance;
     CostCurve draft_cost{1.0};
-    std::uint64_t last_round = 0;  // in which it proposed
+    std::uint64_t last_round = 0;                                 // it was asked in
+    std::array<std::uint64_t, kMaxDraftTokens + 1> last_asked{};  // by depth: the latest round
   };
   struct Choice {
     std::size_t source = RoundPlan::kNoSource;
@@ -122,18 +130,29 @@ class RoundPlanner {
     double rate() const { return tokens / cost_us; }
   };
 
-  Choice price(std::size_t source, std::size_t depth) const;
-  Choice best_choice(std::size_t max_depth) const;
-  Choice best_depth(std::size_t source, std::size_t max_depth) const;
-  std::optional<Choice> probe(const Choice& chosen, std::size_t max_depth) const;
+  RoundPlan as_plan(const Choice& choice, PlanReason reason) const;
+  Choice draft_nothing() const;
+  std::vector<Choice> price(std::size_t source, std::size_t max_depth) const;
+  Choice best_depth(std::size_t source, std::size_t min_depth, std::size_t max_depth) const;
+  Choice best_choice(std::size_t min_depth, std::size_t max_depth) const;
+  Choice held_choice(std::size_t max_depth) const;
+  std::optional<Choice> neighbour(const Choice& chosen,
+                                  std::size_t min_depth,
+                                  std::size_t max_depth) const;
+  std::optional<Choice> probe(const Choice& chosen,
+                              std::size_t min_depth,
+                              std::size_t max_depth) const;
 
   PlannerOptions options_;
   std::vector<Source> sources_;
   CostCurve rest_cost_;  // by rows of the forward
   std::size_t held_source_ = RoundPlan::kNoSource;
   std::size_t held_depth_ = 0;
+  std::size_t retry_source_ = RoundPlan::kNoSource;  // a probe that went well is repeated at once
+  std::size_t retry_depth_ = 0;
   std::uint64_t n_rounds_ = 0;
   std::uint64_t last_probe_ = 0;
+  std::uint64_t last_neighbour_ = 0;  // probe of the held source at another depth
   std::uint64_t last_baseline_ = 0;
   double elapsed_us_ = 0;
   double regret_us_ = 0;  // spent on probes

@@ -1,0 +1,110 @@
+#include "speculation/decode_round.h"
+
+#include "base/error.h"
+#include "sampling/verify.h"
+#include "speculation/observers.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace ft::speculation {
+namespace {
+
+// The window is the pending token and the drafts: positions length() … length() + n.
+std::size_t room_for_drafts(const cache::KvCache& cache) {
+  const std::size_t n_free = cache.max_tokens() - cache.length();
+  return n_free == 0 ? 0 : std::min(n_free - 1, cache.rollback_limit());
+}
+
+std::vector<Token> propose(DraftSource& source,
+                           std::size_t max_drafts,
+                           std::size_t n_vocab,
+                           const std::stop_token& stop) {
+  std::vector<Token> drafts = source.propose(max_drafts, stop).tokens;
+  if (drafts.size() > max_drafts) {
+    throw LogicError(fmt::format("draft source '{}' returned {} tokens, asked for at most {}",
+                                 source.name(),
+                                 drafts.size(),
+                                 max_drafts));
+  }
+  for (const Token draft : drafts) {
+    if (draft < 0 || static_cast<std::size_t>(draft) >= n_vocab) {
+      throw LogicError(
+          fmt::format("draft source '{}' proposed token {}, the vocabulary is 0 ... {}",
+                      source.name(),
+                      draft,
+                      n_vocab - 1));
+    }
+  }
+  return drafts;
+}
+
+sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix logits) {
+  try {
+    return sampling::verify_exact(
+        {*state.tokens, state.n_prompt}, drafts, logits, state.stop_tokens, *state.sampler);
+  } catch (...) {
+    roll_back(*state.cache, state.tokens->size() - 1);
+    throw;
+  }
+}
+
+}  // namespace
+
+RoundOutcome outcome_of(const RoundResult& result) noexcept {
+  return {.n_asked = result.n_asked,
+          .n_drafted = result.drafts.size(),
+          .n_accepted = result.n_accepted,
+          .draft_us = result.draft_us,
+          .rest_us = result.forward_us + result.verify_us + result.observe_us};
+}
+
+RoundResult decode_round(RoundState& state,
+                         DraftSource* proposer,
+                         std::size_t max_drafts,
+                         const std::stop_token& stop) {
+  std::vector<Token>& tokens = *state.tokens;
+  cache::KvCache& cache = *state.cache;
+  FT_CHECK(tokens.size() == cache.length() + 1);
+  if (stop.stop_requested()) throw Cancelled();
+  const std::size_t n_fed = cache.length();
+  RoundResult round;
+
+  const std::int64_t start_us = state.clock->now_us();
+  if (proposer != nullptr) round.n_asked = std::min(max_drafts, room_for_drafts(cache));
+  if (round.n_asked > 0) {
+    round.drafts = propose(*proposer, round.n_asked, state.model->config().n_vocab, stop);
+  }
+  std::vector<Token> window = {tokens.back()};
+  window.insert(window.end(), round.drafts.begin(), round.drafts.end());
+  tokens.reserve(tokens.size() + window.size());
+
+  const std::int64_t drafted_us = state.clock->now_us();
+  const std::vector<LayerIndex> layers = tapped_layers(state.sources);
+  const std::array slices = {models::SequenceSlice{&cache, window, window.size()}};
+  const models::ForwardOutput& out = state.model->forward(slices, layers, stop, *state.workspace);
+
+  const std::int64_t forwarded_us = state.clock->now_us();
+  const sampling::Verdict verdict = verify(state, round.drafts, out.logits);
+  round.n_accepted = verdict.n_accepted;
+  round.n_committed = verdict.n_accepted + 1;
+  cache.truncate(n_fed + round.n_committed);
+  tokens.insert(tokens.end(),
+                window.begin() + 1,
+                window.begin() + 1 + static_cast<std::ptrdiff_t>(round.n_accepted));
+  tokens.push_back(verdict.next);
+  round.logits = out.logits;
+  round.logits.n_rows = round.n_committed;
+
+  const std::int64_t verified_us = state.clock->now_us();
+  show_all(state, {n_fed, round.n_committed, layers, out.taps});
+  round.draft_us = drafted_us - start_us;
+  round.forward_us = forwarded_us - drafted_us;
+  round.verify_us = verified_us - forwarded_us;
+  round.observe_us = state.clock->now_us() - verified_us;
+  return round;
+}
+
+}  // namespace ft::speculation

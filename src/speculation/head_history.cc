@@ -1,0 +1,154 @@
+#include "speculation/head_history.h"
+
+#include "base/error.h"
+#include "speculation/common_prefix.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ft::speculation {
+namespace {
+
+// Rows that may wait. More than the rows of a usual round, so that a source that proposes every
+// round never appends; few enough that the batch of a late proposal is no burden.
+constexpr std::size_t kMaxWaiting = 32;
+
+// Rows per append: bounds the head's workspace whatever the prefill chunk is.
+constexpr std::size_t kMaxAppend = 512;
+
+ConstMatrix rows_of(ConstMatrix matrix, std::size_t begin, std::size_t n) {
+  return {matrix.data + begin * matrix.stride, n, matrix.n_cols, matrix.stride};
+}
+
+}  // namespace
+
+HeadHistory::HeadHistory(const models::DraftHead& head,
+                         std::size_t d_model,
+                         const cache::CacheOptions& options)
+    : head_(head),
+      d_model_(d_model),
+      options_(options),
+      cache_(head.new_cache(options)),
+      workspace_(head.new_workspace()) {}
+
+void HeadHistory::observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden) {
+  FT_CHECK(hidden.n_rows == 0 || hidden.n_cols == d_model_);
+  FT_CHECK(hidden.n_rows == 0 || first + hidden.n_rows <= sequence.size());
+  const std::size_t n_common = common_prefix(tokens_, sequence);
+  rewind(n_common, hidden.n_rows > 0 ? std::min(n_common, first) : n_common);
+  tokens_.resize(n_common);
+  tokens_.insert(
+      tokens_.end(), sequence.begin() + static_cast<std::ptrdiff_t>(n_common), sequence.end());
+  if (hidden.n_rows == 0) return;
+  if (first != hidden_end()) restart(first);
+  if (hidden_end() - rows_end() + hidden.n_rows <= kMaxWaiting) {
+    keep(hidden);
+    return;
+  }
+  append(kept_hidden(rows_end(), hidden_end()));
+  append(rows_of(hidden, 0, hidden.n_rows - 1));
+  hidden_.clear();
+  hidden_begin_ = rows_end();
+  keep(rows_of(hidden, hidden.n_rows - 1, 1));
+}
+
+std::size_t HeadHistory::max_chain() const noexcept {
+  if (tokens_.size() < 2 || hidden_.empty() || hidden_end() != tokens_.size() - 1) return 0;
+  if (hidden_end() == rows_end() && cache_->rollback_limit() == 0) return 0;
+  const std::size_t n_free =
+      cache_->max_tokens() - std::min(cache_->max_tokens(), hidden_end() - origin_ - 1);
+  return std::min(n_free, cache_->rollback_limit() + 1);
+}
+
+models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
+  FT_CHECK(max_chain() > 0);
+  const std::size_t newest = hidden_end() - 1;
+  if (rows_end() > newest) {  // it was stepped before and its draft came to nothing
+    n_rows_ = newest - origin_;
+    cache_->truncate(n_rows_);
+  }
+  const std::size_t begin = rows_end();
+  try {
+    const models::DraftStep step = head_.step(*cache_,
+                                              kept_hidden(begin, newest + 1),
+                                              TokenSpan(tokens_).subspan(begin + 1),
+                                              sets,
+                                              *workspace_);
+    n_rows_ += newest + 1 - begin;
+    hidden_.erase(hidden_.begin(), hidden_.end() - static_cast<std::ptrdiff_t>(d_model_));
+    hidden_begin_ = newest;
+    return step;
+  } catch (...) {
+    end_chain();
+    throw;
+  }
+}
+
+models::DraftStep HeadHistory::continue_chain(std::span<const float> state,
+                                              Token draft,
+                                              models::IndexSets& sets) {
+  state_.assign(state.begin(), state.end());
+  const std::array tokens = {draft};
+  return head_.step(*cache_, {state_.data(), 1, d_model_, d_model_}, tokens, sets, *workspace_);
+}
+
+void HeadHistory::end_chain() {
+  if (cache_->length() > n_rows_) cache_->truncate(n_rows_);
+}
+
+ConstMatrix HeadHistory::kept_hidden(std::size_t begin, std::size_t end) const {
+  return {hidden_.data() + (begin - hidden_begin_) * d_model_, end - begin, d_model_, d_model_};
+}
+
+// Forgets everything; the next row is that of `position`.
+void HeadHistory::restart(std::size_t position) {
+  if (cache_->length() > 0) cache_ = head_.new_cache(options_);
+  origin_ = position;
+  n_rows_ = 0;
+  hidden_.clear();
+  hidden_begin_ = position;
+}
+
+// A hidden row holds as long as the tokens up to its own do; a row of the cache also needs the next
+// token.
+void HeadHistory::rewind(std::size_t n_tokens_kept, std::size_t n_hidden_kept) {
+  const std::size_t n_pairs_kept =
+      std::min(n_hidden_kept, std::max<std::size_t>(n_tokens_kept, 1) - 1);
+  if (rows_end() > n_pairs_kept) {
+    const std::size_t n_dropped = rows_end() - n_pairs_kept;
+    if (n_dropped > std::min(n_rows_, cache_->rollback_limit())) {
+      restart(n_pairs_kept);
+      return;
+    }
+    n_rows_ -= n_dropped;
+    cache_->truncate(n_rows_);
+  }
+  if (hidden_end() > n_hidden_kept) {
+    hidden_.resize(n_hidden_kept > hidden_begin_ ? (n_hidden_kept - hidden_begin_) * d_model_ : 0);
+  }
+  if (hidden_begin_ > rows_end()) {
+    hidden_.clear();
+    hidden_begin_ = rows_end();
+  }
+}
+
+void HeadHistory::keep(ConstMatrix hidden) {
+  for (std::size_t i = 0; i < hidden.n_rows; ++i) {
+    const std::span<const float> row = hidden.row(i);
+    hidden_.insert(hidden_.end(), row.begin(), row.end());
+  }
+}
+
+void HeadHistory::append(ConstMatrix hidden) {
+  end_chain();  // also what an append that failed may have left
+  for (std::size_t begin = 0; begin < hidden.n_rows; begin += kMaxAppend) {
+    const std::size_t n = std::min(kMaxAppend, hidden.n_rows - begin);
+    head_.append(*cache_,
+                 rows_of(hidden, begin, n),
+                 TokenSpan(tokens_).subspan(rows_end() + 1, n),
+                 *workspace_);
+    n_rows_ += n;
+  }
+}
+
+}  // namespace ft::speculation

@@ -1,0 +1,72 @@
+// The cache of a draft head, kept true: row t pairs the trunk's hidden t with token t + 1, every
+// row once and in order, whoever drafted. Used by draft source `mtp`.
+#pragma once
+
+#include "base/types.h"
+#include "cache/kv_cache.h"
+#include "models/draft_head.h"
+#include "tensor/matrix.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace ft::speculation {
+
+/// Upkeep is lazy. Hidden rows wait until a chain starts, which feeds all of them in one batch; its
+/// last row, the newest pair, gives the first draft. The newest row always waits, since only as a
+/// step does it give a draft. When no chain starts for long the others are appended, key side only.
+/// Between calls the cache holds true rows only.
+class HeadHistory {
+ public:
+  HeadHistory(const models::DraftHead& head,
+              std::size_t d_model,
+              const cache::CacheOptions& options);
+
+  /// The sequence is now exactly this; hidden: [n, d_model] of positions first … first + n - 1, n
+  /// may be 0. Drops what no longer holds. After a gap it starts anew with these rows: a row that
+  /// is missing cannot be made up.
+  void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden);
+
+  TokenSpan tokens() const noexcept { return tokens_; }
+  cache::KvCache& cache() noexcept { return *cache_; }
+
+  /// How many drafts a chain may have now: 0 while the newest pair's hidden row is missing.
+  std::size_t max_chain() const noexcept;
+
+  /// Feeds every waiting row: the first draft's logits and state. Needs max_chain() > 0. If it
+  /// throws, nothing is lost.
+  models::DraftStep start_chain(models::IndexSets& sets);
+  /// One more row, made of the state the last step left and the draft it gave.
+  models::DraftStep continue_chain(std::span<const float> state,
+                                   Token draft,
+                                   models::IndexSets& sets);
+  /// Drops the rows of continue_chain().
+  void end_chain();
+
+ private:
+  std::size_t rows_end() const noexcept { return origin_ + n_rows_; }
+  std::size_t hidden_end() const noexcept { return hidden_begin_ + hidden_.size() / d_model_; }
+  ConstMatrix kept_hidden(std::size_t begin, std::size_t end) const;
+  void restart(std::size_t position);
+  void rewind(std::size_t n_tokens_kept, std::size_t n_hidden_kept);
+  void keep(ConstMatrix hidden);
+  void append(ConstMatrix hidden);
+
+  const models::DraftHead& head_;
+  std::size_t d_model_;
+  cache::CacheOptions options_;
+  std::unique_ptr<cache::KvCache> cache_;
+  std::unique_ptr<models::Workspace> workspace_;
+
+  std::vector<Token> tokens_;  // the committed sequence as last seen
+  std::size_t origin_ = 0;     // position of the cache's first row: not 0 after a gap
+  std::size_t n_rows_ = 0;     // true rows of the cache
+  // The trunk's hidden rows from hidden_begin_ on, contiguous, hidden_begin_ <= rows_end(). Those
+  // from rows_end() on wait; one before it is kept in case the newest row has to be stepped again.
+  std::vector<float> hidden_;
+  std::size_t hidden_begin_ = 0;
+  std::vector<float> state_;  // of a chain: the head's own view dies at its next use
+};
+
+}  // namespace ft::speculation

@@ -1,0 +1,118 @@
+// Source `mtp`: drafts with the family's own next-token head, sampling each draft with the
+// request's law and the target's own noise: where head and trunk agree on the logits they agree on
+// the token.
+#include "base/error.h"
+#include "speculation/draft_source.h"
+#include "speculation/head_history.h"
+#include "speculation/source_unit.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace ft::speculation {
+namespace {
+
+constexpr std::string_view kName = "mtp";
+
+class MtpSource final : public DraftSource {
+ public:
+  MtpSource(const models::Model& model, const SourceContext& context)
+      : taps_{static_cast<LayerIndex>(model.config().n_layers)},
+        wants_prompt_(model.draft_head()->wants_prompt()),
+        sampler_(*context.sampler),
+        history_(*model.draft_head(), model.config().d_model, context.cache_options) {}
+
+  std::string_view name() const noexcept override { return kName; }
+  std::span<const LayerIndex> taps() const noexcept override { return taps_; }
+  cache::KvCache* cache() noexcept override { return &history_.cache(); }
+
+  void observe(const Committed& committed) override;
+  Draft propose(std::size_t max_tokens, std::stop_token stop) override;
+
+ private:
+  void run_chain(std::size_t n_drafts, const std::stop_token& stop);
+
+  std::array<LayerIndex, 1> taps_;
+  bool wants_prompt_;
+  sampling::Sampler& sampler_;
+  HeadHistory history_;
+  std::size_t n_prompt_ = 0;
+  models::IndexSets index_sets_;
+  std::vector<Token> tokens_;  // committed, then the drafts of the chain: what a sample looks at
+};
+
+void MtpSource::observe(const Committed& committed) {
+  ConstMatrix hidden;
+  std::size_t first = committed.first_position;
+  if (committed.n_rows > 0) {
+    FT_CHECK(committed.taps.size() == 1 && committed.taps[0].n_rows == committed.n_rows);
+    hidden = committed.taps[0];
+    if (!wants_prompt_ &&
+        first + 1 < committed.n_prompt) {  // starts with the row that chose the first token
+      const std::size_t n_skipped = std::min(hidden.n_rows, committed.n_prompt - 1 - first);
+      hidden.data += n_skipped * hidden.stride;
+      hidden.n_rows -= n_skipped;
+      first += n_skipped;
+    }
+  }
+  n_prompt_ = committed.n_prompt;
+  history_.observe(committed.sequence, first, hidden);
+}
+
+Draft MtpSource::propose(std::size_t max_tokens, std::stop_token stop) {
+  const std::size_t n_drafts = std::min(max_tokens, history_.max_chain());
+  if (n_drafts == 0) return {};
+  const TokenSpan committed = history_.tokens();
+  tokens_.assign(committed.begin(), committed.end());
+  try {
+    run_chain(n_drafts, stop);
+  } catch (...) {
+    history_.end_chain();
+    throw;
+  }
+  history_.end_chain();
+  return {{tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size()), tokens_.end()}};
+}
+
+void MtpSource::run_chain(std::size_t n_drafts, const std::stop_token& stop) {
+  index_sets_.positions.clear();
+  index_sets_.is_set = false;
+  models::DraftStep step = history_.start_chain(index_sets_);
+  tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
+  for (std::size_t i = 1; i < n_drafts; ++i) {
+    if (stop.stop_requested()) throw Cancelled();
+    step = history_.continue_chain(step.hidden, tokens_.back(), index_sets_);
+    tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
+  }
+}
+
+class MtpProvider final : public DraftProvider {
+ public:
+  explicit MtpProvider(const models::Model& model) : model_(model) {}
+  std::string_view name() const noexcept override { return kName; }
+  std::unique_ptr<DraftSource> open(const SourceContext& context) const override {
+    FT_CHECK(context.model == &model_ && context.sampler != nullptr);
+    return std::make_unique<MtpSource>(model_, context);
+  }
+
+ private:
+  const models::Model& model_;
+};
+
+}  // namespace
+
+SourceUnit draft_source_mtp() {
+  return {.name = kName,
+          .obstacle = [](const models::Model& model) -> std::string {
+            if (model.draft_head() != nullptr) return {};
+            return "the model has no next-token head (" + model.config().draft_head_absence +
+                   "); use --speculate ngram or none";
+          },
+          .make = [](const models::Model& model) -> std::unique_ptr<DraftProvider> {
+            return std::make_unique<MtpProvider>(model);
+          }};
+}
+
+}  // namespace ft::speculation

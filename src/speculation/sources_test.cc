@@ -1,0 +1,180 @@
+#include "base/error.h"
+#include "base/random.h"
+#include "speculation/draft_source.h"
+#include "testing/generation.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ft::speculation {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeHeadCache;
+using testing::FakeModel;
+using testing::FakeModelOptions;
+using testing::Generation;
+using testing::GenerationOptions;
+using ::testing::IsEmpty;
+
+FakeModelOptions with_head(unsigned quality) {
+  FakeModelOptions options;
+  options.head_quality = quality;
+  return options;
+}
+
+GenerationOptions some_generation(std::uint64_t seed, float temperature) {
+  GenerationOptions options;
+  options.sampling.temperature = temperature;
+  options.sampling.seed = seed;
+  options.prompt = {3, 1, 4, 1, 5, 9, 2, 6};
+  options.max_tokens = 40;
+  return options;
+}
+
+std::unique_ptr<DraftSource> open_ngram() {
+  const FakeModel model(FakeModelOptions{});
+  return make_draft_provider("ngram", model)
+      ->open({.model = &model, .sampler = nullptr, .cache_options = {}});
+}
+
+std::vector<Token> drafts_after(DraftSource& source,
+                                const std::vector<Token>& tokens,
+                                std::size_t n) {
+  source.observe({.sequence = tokens,
+                  .n_prompt = 1,
+                  .first_position = tokens.size(),
+                  .n_rows = 0,
+                  .taps = {}});
+  return source.propose(n, {}).tokens;
+}
+
+TEST(NgramSource, ProposesWhatFollowedLastTime) {
+  const auto source = open_ngram();
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 5, 6, 1, 2, 3}, 4), ElementsAre(4, 5, 6, 1));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 5, 6, 1, 2, 3}, 2), ElementsAre(4, 5));
+}
+
+TEST(NgramSource, CopiesIntoItselfWhereTextIsPeriodic) {
+  const auto source = open_ngram();
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 1, 2, 1, 2}, 5), ElementsAre(1, 2, 1, 2, 1));
+}
+
+TEST(NgramSource, AWeakMatchGivesAsManyDraftsAsItIsLong) {
+  const auto source = open_ngram();
+  EXPECT_THAT(drafts_after(*source, {1, 2, 4, 5, 6, 7, 1, 2}, 5), ElementsAre(4, 5));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 4, 5, 6, 7, 2}, 5), ElementsAre(4));
+}
+
+TEST(NgramSource, ProposesNothingWithoutAMatch) {
+  const auto source = open_ngram();
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 5), IsEmpty());
+  EXPECT_THAT(source->propose(0, {}).tokens, IsEmpty());
+}
+
+TEST(NgramSource, ForgetsWhatTheSessionTookBack) {
+  const auto source = open_ngram();
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 1, 2, 3}, 1), ElementsAre(4));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 5, 1, 2, 3}, 1), ElementsAre(5));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 1), IsEmpty());
+  EXPECT_THAT(drafts_after(*source, {7, 8}, 1), IsEmpty());
+}
+
+TEST(MtpSource, SamplesWithTheTargetsLawAndNoise) {
+  // A perfect head's drafts are the target's own choices, at any temperature and with penalties.
+  for (const float temperature : {0.0f, 1.0f}) {
+    const FakeModel model(with_head(100));
+    GenerationOptions options = some_generation(5, temperature);
+    options.sampling.top_p = 0.9f;
+    options.sampling.frequency_penalty = 0.5f;
+    Generation generation(model, options);
+    DraftSource& mtp = generation.add_source("mtp");
+    generation.prefill();
+    const std::vector<Token> expected = generate_plainly(model, options);
+    const std::vector<Token> drafts = mtp.propose(6, {}).tokens;
+    for (std::size_t i = 0; i < 6; ++i)
+      EXPECT_EQ(drafts[i], expected.at(options.prompt.size() + 1 + i)) << i;
+  }
+}
+
+TEST(MtpSource, ProposingTwiceGivesTheSame) {
+  const FakeModel model(with_head(50));
+  Generation generation(model, some_generation(5, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  const std::vector<Token> first = mtp.propose(4, {}).tokens;
+  EXPECT_EQ(first.size(), 4u);
+  EXPECT_EQ(mtp.propose(4, {}).tokens, first);
+}
+
+TEST(MtpSource, HasNothingToSayBeforeTheFirstToken) {
+  const FakeModel model(with_head(50));
+  Generation generation(model, some_generation(5, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  EXPECT_THAT(mtp.propose(4, {}).tokens, IsEmpty());
+}
+
+TEST(MtpSource, StartsColdWhereTheHeadWantsNoPrompt) {
+  FakeModelOptions model_options = with_head(100);
+  model_options.head_wants_prompt = false;
+  const FakeModel model(model_options);
+  for (const std::size_t chunk : {1u, 3u, 7u, 8u}) {
+    GenerationOptions options = some_generation(6, 1);
+    options.prefill_chunk = chunk;
+    Generation generation(model, options);
+    DraftSource& mtp = generation.add_source("mtp");
+    EXPECT_EQ(generation.run([](std::size_t) { return std::pair(0, std::size_t{2}); }),
+              generate_plainly(model, options));
+    const auto& rows = dynamic_cast<FakeHeadCache&>(*mtp.cache()).rows();
+    ASSERT_FALSE(rows.empty());
+    // The first row is the one whose logits chose the first token.
+    EXPECT_EQ(rows[0].state, FakeModel::state_after(options.prompt));
+    EXPECT_EQ(rows[0].next, generation.tokens()[options.prompt.size()]);
+    EXPECT_GT(generation.n_accepted(), 5u);
+  }
+}
+
+TEST(MtpSource, StopsBetweenStepsWhenCancelled) {
+  const FakeModel model(with_head(100));
+  Generation generation(model, some_generation(6, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(mtp.propose(3, stop.get_token()), Cancelled);
+  EXPECT_EQ(mtp.propose(3, {}).tokens.size(), 3u);
+}
+
+// A later turn of a conversation: the session keeps a prefix, feeds the rest, and the sources
+// follow.
+TEST(MtpSource, FollowsASessionThatKeepsAPrefix) {
+  const FakeModel model(with_head(90));
+  GenerationOptions options = some_generation(9, 1);
+  Generation first(model, options);
+  DraftSource& mtp = first.add_source("mtp");
+  first.prefill();
+  for (int i = 0; i < 4; ++i) first.round(&mtp, 3);
+
+  // Twelve tokens stay, the rest is another text. The last of the twelve is fed again.
+  RoundState& state = first.state();
+  state.tokens->resize(12);
+  for (const Token token : {8, 8, 3}) state.tokens->push_back(token);
+  options.prompt = *state.tokens;
+  state.n_prompt = state.tokens->size();
+  first.cache().truncate(11);
+  first.prefill();
+  const std::vector<Token> expected = generate_plainly(model, options);
+  std::size_t n_accepted = 0;
+  while (first.tokens().size() + 4 < expected.size()) n_accepted += first.round(&mtp, 3).n_accepted;
+  EXPECT_TRUE(std::equal(first.tokens().begin(), first.tokens().end(), expected.begin()));
+  const auto& rows = dynamic_cast<FakeHeadCache&>(*mtp.cache()).rows();
+  ASSERT_GT(rows.size(), 14u);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].state, FakeModel::state_after(TokenSpan(expected).first(i + 1))) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ft::speculation
