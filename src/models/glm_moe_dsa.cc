@@ -13,6 +13,7 @@
 #include "nn/embedding.h"
 #include "nn/rope.h"
 #include "nn/selection.h"
+#include "tensor/formats/f8_blocks.h"
 
 #include <algorithm>
 #include <memory>
@@ -57,6 +58,7 @@ class GlmModel final : public Model {
     description_ = std::move(inventory.description);
     description_.weights_hash = checkpoint_.fingerprint();
     if (weights_.draft) {
+      choose_draft_output(inventory, options.draft_output);
       draft_head_.emplace(config_, weights_, rotary_, compute_, options.compat);
     }
   }
@@ -99,6 +101,17 @@ class GlmModel final : public Model {
   }
 
  private:
+  void choose_draft_output(const GlmInventory& inventory, DraftOutput choice) {
+    GlmDraftLayer& draft = *weights_.draft;
+    draft.head = weights_.head;
+    if (choice == DraftOutput::kModelHead || draft.head.dtype == DType::kF8E4M3) return;
+    const F8Blocks copy(inventory.plan.stored(inventory.head_name), compute_.pool);
+    const StoredMatrix view = copy.view();
+    draft.head_copy = Buffer(compute_.backend.packed_bytes({&view, 1}));
+    draft.head =
+        compute_.backend.pack({&view, 1}, {draft.head_copy.data(), draft.head_copy.size()});
+  }
+
   /// Checks the slices and lays out their rows.
   void begin(std::span<const SequenceSlice> slices,
              std::span<const LayerIndex> taps,

@@ -112,7 +112,7 @@ DraftStep GlmDraftHead::step(cache::KvCache& cache,
   const MutableMatrix normed = s.normed.shape(1, config_.d_model);
   compute_.backend.rms_norm(normed, x, weights_.draft->norm, weights_.draft->layer.norm_eps);
   const MutableMatrix logits = s.logits.shape(1, config_.n_vocab);
-  const kernels::MatmulOp head = nn::linear(logits, normed, weights_.head);
+  const kernels::MatmulOp head = nn::linear(logits, normed, weights_.draft->head);
   compute_.backend.matmul({&head, 1});
   if (!nn::all_finite(x) || !nn::all_finite(logits)) {
     throw Error(ErrorCode::kInternal,

@@ -8,6 +8,9 @@ namespace {
 
 using Orientation = MatrixPart::Orientation;
 
+constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
+constexpr const char* kHeadName = "lm_head.weight";
+
 /// Declares the weights of one layer; names are the Hugging Face checkpoint's.
 class LayerDeclaration {
  public:
@@ -111,8 +114,7 @@ WeightPlan declare_trunk(const GlmConfig& config,
                          const checkpoint::Checkpoint& checkpoint,
                          GlmWeights& weights) {
   WeightPlan plan(checkpoint, config.block_rows, config.block_cols);
-  const std::string embedding = "model.embed_tokens.weight";
-  plan.mapped(embedding, config.n_vocab, config.d_model, weights.embedding);
+  plan.mapped(kEmbeddingName, config.n_vocab, config.d_model, weights.embedding);
   weights.layers.resize(config.n_layers);
   for (std::size_t i = 0; i < config.n_layers; ++i) {
     LayerDeclaration(config, i, plan)
@@ -120,9 +122,9 @@ WeightPlan declare_trunk(const GlmConfig& config,
   }
   plan.vector("model.norm.weight", config.d_model, weights.norm);
   if (config.ties_head) {
-    plan.also_packed(embedding, config.n_vocab, weights.head);
+    plan.also_packed(kEmbeddingName, config.n_vocab, weights.head);
   } else {
-    plan.matrix("lm_head.weight", config.n_vocab, config.d_model, Storage::kAny, weights.head);
+    plan.matrix(kHeadName, config.n_vocab, config.d_model, Storage::kAny, weights.head);
   }
   return plan;
 }
@@ -132,7 +134,9 @@ WeightPlan declare_trunk(const GlmConfig& config,
 GlmInventory take_inventory(const GlmConfig& config,
                             const checkpoint::Checkpoint& checkpoint,
                             GlmWeights& weights) {
-  GlmInventory inventory{declare_trunk(config, checkpoint, weights), {}};
+  GlmInventory inventory{declare_trunk(config, checkpoint, weights),
+                         config.ties_head ? kEmbeddingName : kHeadName,
+                         {}};
   ModelConfig& description = inventory.description;
   description.family = "glm_moe_dsa";
   description.n_layers = config.n_layers;

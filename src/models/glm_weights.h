@@ -33,6 +33,8 @@ struct GlmDraftLayer {
   kernels::Weight projection;         // eh_proj [d_model, 2 * d_model]
   GlmLayer layer;
   std::vector<float> norm;  // shared_head.norm [d_model]
+  kernels::Weight head;     // [n_vocab, d_model]: the trunk's, or a copy in 8 bits
+  Buffer head_copy;         // what such a copy's weight points into
 };
 
 struct GlmWeights {
@@ -47,6 +49,7 @@ struct GlmWeights {
 /// What a checkpoint holds for a config: the plan to load it and its description.
 struct GlmInventory {
   WeightPlan plan;
+  std::string head_name;    // the tensor that the output head is made of
   ModelConfig description;  // all but weights_hash
 };
 

@@ -58,8 +58,13 @@ struct Compat {
   bool draft_chains_raw = false;   // chain the residual instead of the state after shared_head.norm
 };
 
+/// What the draft head multiplies with for its logits. The copy is read in place of the model's own
+/// output head: fewer bytes per draft, a slightly different draft, never a different text.
+enum class DraftOutput { kModelHead, kF8Copy };
+
 struct LoadOptions {
   Compat compat;
+  DraftOutput draft_output = DraftOutput::kModelHead;
   /// Called with bytes done and bytes in total while weights are packed; may be empty.
   std::function<void(std::uint64_t, std::uint64_t)> progress;
 };

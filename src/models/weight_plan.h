@@ -91,6 +91,8 @@ class WeightPlan {
   void merge(WeightPlan&& other);
 
   // --- packing ---
+  /// A declared matrix as stored. The checkpoint must be mapped and have passed census().
+  StoredMatrix stored(const std::string& name) const;
   /// Converts vectors, packs all matrices into one buffer (which the weights point into) and sets
   /// every destination. The checkpoint must be mapped and have passed census(). Blocks; runs on
   /// `pool`. Throws InvalidInput naming the tensor if an fp8 weight or scale, or a vector's value,
@@ -121,7 +123,6 @@ class WeightPlan {
   struct Task;
 
   void require(const std::string& name, std::vector<std::uint64_t> shape, Storage storage);
-  StoredMatrix stored(const std::string& name) const;
   Task make_task(const Packing& packing, const kernels::Backend& backend) const;
   bool is_fp8_sound(const checkpoint::TensorInfo& tensor) const;
   void run_tasks(const std::vector<Task>& tasks,
