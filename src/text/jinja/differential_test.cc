@@ -1,0 +1,198 @@
+// Compares the engine with Jinja itself (tests/oracle/jinja_oracle.py): the same text, or an error
+// from both.
+#include "base/error.h"
+#include "json/json.h"
+#include "text/jinja/differential_cases.h"
+#include "text/jinja/template.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ft::text::jinja {
+namespace {
+
+struct Input {
+  std::string source;
+  std::string context;  // a JSON object
+};
+
+std::string quoted(const std::string& text) {
+  return json::Writer().value(text).text();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The JSON text of a value.
+void write(json::Writer& writer, const json::Value& value) {
+  switch (value.type()) {
+    case json::Value::Type::kNull:
+      writer.null();
+      break;
+    case json::Value::Type::kBool:
+      writer.value(value.as_bool("value"));
+      break;
+    case json::Value::Type::kInteger:
+      writer.value(value.as_integer("value"));
+      break;
+    case json::Value::Type::kReal:
+      writer.value(value.as_real("value"));
+      break;
+    case json::Value::Type::kString:
+      writer.value(value.as_string("value"));
+      break;
+    case json::Value::Type::kArray:
+      writer.begin_array();
+      for (const json::Value& element : value.as_array("value")) write(writer, element);
+      writer.end_array();
+      break;
+    case json::Value::Type::kObject:
+      writer.begin_object();
+      for (const auto& [key, member] : value.as_object("value")) {
+        writer.key(key);
+        write(writer, member);
+      }
+      writer.end_object();
+      break;
+  }
+}
+
+std::string to_text(const json::Value& value) {
+  json::Writer writer;
+  write(writer, value);
+  return writer.text();
+}
+
+/// What Jinja makes of each input, in one run of the oracle.
+json::Value ask_oracle(const std::vector<Input>& inputs, const std::string& name) {
+  const std::string stem = std::string(FT_BINARY_DIR) + "/jinja_" + name;
+  std::ofstream file(stem + ".cases.json");
+  file << "[";
+  for (const Input& input : inputs) {
+    if (&input != inputs.data()) file << ",\n";
+    file << "{\"template\": " << quoted(input.source) << ", \"context\": " << input.context << "}";
+  }
+  file << "]";
+  file.close();
+  const std::string command = "/usr/bin/python3 '" FT_SOURCE_DIR
+                              "/tests/oracle/jinja_oracle.py' '" +
+                              stem + ".cases.json' '" + stem + ".results.json'";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT(cert-env33-c): a fixed command
+  return json::parse(read_file(stem + ".results.json"), "results of the oracle");
+}
+
+void compare(const std::vector<Input>& inputs, const std::string& name) {
+  const json::Value results = ask_oracle(inputs, name);
+  const json::Array& expected = results.as_array("results");
+  ASSERT_EQ(expected.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + inputs[i].source);
+    const json::Value* output = expected[i].find("output");
+    const json::Value* error = expected[i].find("error");
+    try {
+      const json::Value context = json::parse(inputs[i].context, "context");
+      const std::string text = Template::compile(inputs[i].source).render(context).bytes();
+      if (output != nullptr) {
+        EXPECT_EQ(text, output->as_string("output"));
+      } else {
+        ADD_FAILURE() << "expected an error (" << error->as_string("error") << "), got: " << text;
+      }
+    } catch (const InvalidInput& failure) {
+      EXPECT_EQ(output, nullptr) << "expected: " << output->as_string("output")
+                                 << "\ngot the error: " << failure.what();
+    }
+  }
+}
+
+void compare_table(const std::vector<DifferentialCase>& cases, const std::string& name) {
+  std::vector<Input> inputs;
+  for (const DifferentialCase& c : cases) {
+    inputs.push_back(
+        {std::string(c.source), std::string(c.context.empty() ? kDefaultContext : c.context)});
+  }
+  compare(inputs, name);
+}
+
+TEST(JinjaDifferential, AgreesOnLexicalRules) {
+  compare_table(lexical_cases(), "lexical");
+}
+
+TEST(JinjaDifferential, AgreesOnStatements) {
+  compare_table(statement_cases(), "statements");
+}
+
+TEST(JinjaDifferential, AgreesOnExpressions) {
+  compare_table(expression_cases(), "expressions");
+}
+
+TEST(JinjaDifferential, AgreesOnFilters) {
+  compare_table(filter_cases(), "filters");
+}
+
+TEST(JinjaDifferential, AgreesOnMethods) {
+  compare_table(method_cases(), "methods");
+}
+
+/// Every request of the list with a whole template; `add_generation_prompt` is what an absent one
+/// means.
+void compare_requests(const std::string& template_path,
+                      const std::string& requests_path,
+                      const std::string& name) {
+  const std::string source = read_file(template_path);
+  const json::Value requests = json::parse(read_file(requests_path), requests_path);
+  std::vector<Input> inputs;
+  for (const json::Value& entry : requests.as_array(requests_path)) {
+    const json::Value* golden = entry.find("request");
+    json::Object context = (golden != nullptr ? *golden : entry).as_object("request");
+    context.emplace_back("bos_token", json::Value(std::string("<s>")));
+    context.emplace_back("eos_token", json::Value(std::string("</s>")));
+    const json::Value value(std::move(context));
+    if (value.find("add_generation_prompt") == nullptr) {
+      json::Object with_prompt = value.as_object("request");
+      with_prompt.emplace_back("add_generation_prompt", json::Value(true));
+      inputs.push_back({source, to_text(json::Value(std::move(with_prompt)))});
+    } else {
+      inputs.push_back({source, to_text(value)});
+    }
+  }
+  compare(inputs, name);
+}
+
+constexpr const char* kTestData = FT_SOURCE_DIR "/src/text/jinja/testdata/";
+
+class PublishedStyle : public testing::TestWithParam<const char*> {};
+
+TEST_P(PublishedStyle, AgreesOnAllRequests) {
+  const std::string path = std::string(kTestData) + GetParam() + ".jinja";
+  compare_requests(path, std::string(kTestData) + "requests.json", GetParam());
+}
+
+TEST_P(PublishedStyle, AgreesOnTheGoldenRequests) {
+  const std::string path = std::string(kTestData) + GetParam() + ".jinja";
+  compare_requests(
+      path, FT_SOURCE_DIR "/models/goldens/chat.json", std::string(GetParam()) + "_golden");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    JinjaDifferential,
+    PublishedStyle,
+    testing::Values("header_blocks", "im_blocks", "inst_brackets", "bar_tokens"));
+
+TEST(JinjaDifferential, AgreesOnTheTemplateOfGlm) {
+  const std::string path = FT_SOURCE_DIR "/models/glm-mini/chat_template.jinja";
+  compare_requests(path, FT_SOURCE_DIR "/models/goldens/chat.json", "glm_golden");
+  compare_requests(path, std::string(kTestData) + "requests.json", "glm");
+}
+
+}  // namespace
+}  // namespace ft::text::jinja
