@@ -113,6 +113,12 @@ TEST_P(GlmRowTest, ChunksThreadsAndRaggedBatchesGiveTheSameBits) {
   RowCopy expected(whole.logits.view(12, 2));
   expected.add(whole.logits.view(5, 3));
   EXPECT_EQ(RowCopy(output.logits), expected);
+  // A prefill chunk that nobody looks at, then logits of the last row.
+  const std::vector<SequenceSlice> unseen{{a.get(), TokenSpan(tokens).subspan(14, 6), 0}};
+  EXPECT_EQ(one.model->forward(unseen, {}, {}, *workspace).logits.n_rows, 0U);
+  const std::vector<SequenceSlice> last{{a.get(), TokenSpan(tokens).subspan(20, 5), 1}};
+  EXPECT_EQ(RowCopy(one.model->forward(last, {}, {}, *workspace).logits),
+            RowCopy(whole.logits.view(24, 1)));
 }
 
 TEST_P(GlmRowTest, DraftHeadBatchesGiveTheSameBits) {

@@ -86,16 +86,25 @@ class GlmModel final : public Model {
                 slices[i].tokens,
                 nn::rows_of(x, w.runs[i].first_row, w.runs[i].n_rows));
     }
-    for (std::size_t layer = 0; layer < config_.n_layers; ++layer) {
+    const std::size_t last_layer = config_.n_layers - 1;
+    for (std::size_t layer = 0; layer < last_layer; ++layer) {
       if (stop.stop_requested()) throw Cancelled();
-      run_layer(layer, x, w);
+      run_layer(layer, x, 0, w);
       if (!nn::all_finite(x)) throw not_finite("layer " + std::to_string(layer), w);
       capture(static_cast<LayerIndex>(layer), x, taps, w);
     }
-    const MutableMatrix normed = w.normed.shape(w.rows.size(), config_.d_model);
-    compute_.backend.rms_norm(normed, x, weights_.norm, config_.attention.norm_eps);
+    if (stop.stop_requested()) throw Cancelled();
+    // Nobody sees the last layer's output of earlier rows: they only leave their keys.
+    const std::size_t first_row = first_wanted_row(taps, w);
+    w.selection.drop_front(first_row);
+    run_layer(last_layer, x, first_row, w);
+    const MutableMatrix y = nn::rows_of(x, first_row, x.n_rows - first_row);
+    if (!nn::all_finite(y)) throw not_finite("layer " + std::to_string(last_layer), w);
+    capture(static_cast<LayerIndex>(last_layer), y, taps, w);
+    const MutableMatrix normed = w.normed.shape(y.n_rows, config_.d_model);
+    compute_.backend.rms_norm(normed, y, weights_.norm, config_.attention.norm_eps);
     capture(static_cast<LayerIndex>(config_.n_layers), normed, taps, w);
-    project_logits(normed, w);
+    project_logits(normed, first_row, w);
     for (std::size_t i = 0; i < slices.size(); ++i) w.caches[i]->append(w.runs[i].n_rows);
     return w.output;
   }
@@ -142,7 +151,19 @@ class GlmModel final : public Model {
     w.selection.reset(w.rows, 0);
   }
 
-  void run_layer(std::size_t layer, MutableMatrix x, GlmWorkspace& w) const {
+  /// The first row whose last-layer output is a tap or has logits.
+  std::size_t first_wanted_row(std::span<const LayerIndex> taps, const GlmWorkspace& w) const {
+    for (const LayerIndex tap : taps) {
+      if (static_cast<std::size_t>(tap) + 1 >= config_.n_layers) return 0;
+    }
+    return w.logits_rows.empty() ? w.rows.size() : w.logits_rows.front();
+  }
+
+  /// Rows before first_query leave only their keys.
+  void run_layer(std::size_t layer,
+                 MutableMatrix x,
+                 std::size_t first_query,
+                 GlmWorkspace& w) const {
     w.keys.clear();
     for (cache::LatentCache* cache : w.caches) {
       w.keys.push_back({cache->keys(layer), cache->index_keys(layer)});
@@ -151,7 +172,7 @@ class GlmModel final : public Model {
                   weights_.layers[layer],
                   {.rows = w.rows,
                    .caches = w.keys,
-                   .first_query = 0,
+                   .first_query = first_query,
                    .choice = nn::KeyChoice::kSelect,
                    .selection = w.selection,
                    .x = x},
@@ -170,13 +191,15 @@ class GlmModel final : public Model {
     }
   }
 
-  void project_logits(ConstMatrix normed, GlmWorkspace& w) const {
+  /// `normed` holds the rows from first_row on.
+  void project_logits(ConstMatrix normed, std::size_t first_row, GlmWorkspace& w) const {
     const std::size_t n = w.logits_rows.size();
     const MutableMatrix logits = w.logits.shape(n, config_.n_vocab);
     w.output.logits = logits;
     if (n == 0) return;
+    for (std::uint32_t& row : w.logits_rows) row -= static_cast<std::uint32_t>(first_row);
     kernels::MatmulOp op = nn::linear(logits, nn::rows_of(normed, 0, n), weights_.head);
-    if (w.logits_rows.back() + 1 - w.logits_rows.front() == n) {
+    if (w.logits_rows.back() - w.logits_rows.front() + 1 == n) {
       op.x = nn::rows_of(normed, w.logits_rows.front(), n);
     } else {
       op.x = normed;

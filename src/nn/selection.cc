@@ -32,6 +32,13 @@ void Selection::reset(const Rows& rows, std::size_t first_query) {
   }
 }
 
+void Selection::drop_front(std::size_t n) {
+  const auto count = static_cast<std::ptrdiff_t>(n);
+  sets_.erase(sets_.begin(), sets_.begin() + count);
+  n_visible_.erase(n_visible_.begin(), n_visible_.begin() + count);
+  sequences_.erase(sequences_.begin(), sequences_.begin() + count);
+}
+
 bool Selection::has_choice(std::size_t top_k) const noexcept {
   return std::any_of(
       n_visible_.begin(), n_visible_.end(), [top_k](std::size_t n) { return n > top_k; });

@@ -33,6 +33,8 @@ class Selection {
   /// Every query row attends all positions up to its own.
   void reset(const Rows& rows, std::size_t first_query);
   std::size_t size() const noexcept { return sets_.size(); }
+  /// Forgets the first n query rows.
+  void drop_front(std::size_t n);
   /// Whether some row sees more than top_k positions, so that it has to choose.
   bool has_choice(std::size_t top_k) const noexcept;
   /// Every row that sees more than top_k positions attends the top_k with the best indexer scores,
