@@ -11,6 +11,7 @@ namespace ft::kernels {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr unsigned kF8Nan = 0x7F;  // without the sign
 /// Columns copied out of the source at once: a cache line of fp8 per row, so that each line is read
 /// once and rows a power of two apart do not evict each other while they are shuffled.
 constexpr std::size_t kBlockCols = 64;
@@ -149,9 +150,9 @@ void copy_transposed(
   }
 }
 
-/// One unit's column groups, `group_stride` elements apart in the tile.
+/// One unit's column groups, `group_stride` elements apart in the tile. True if an fp8 code is NaN.
 template <typename T>
-void pack_unit(const WeightFormat& format,
+bool pack_unit(const WeightFormat& format,
                const SourceRow* rows,
                const Shape& shape,
                T* destination,
@@ -160,6 +161,7 @@ void pack_unit(const WeightFormat& format,
   const std::size_t n_rows = format.unit_outputs;
   const std::uint8_t* positions = format.positions[static_cast<std::size_t>(shape.dtype)];
   const bool transposed = is_transposed(rows, n_rows);
+  bool has_nan = false;
   for (std::size_t begin = 0; begin < shape.n_cols; begin += kBlockCols) {
     const std::size_t n = std::min(kBlockCols, shape.n_cols - begin);
     transposed ? copy_transposed(rows, n_rows, begin, n, block)
@@ -167,11 +169,11 @@ void pack_unit(const WeightFormat& format,
     const std::size_t padded = round_up(n, kGroupCols);
     std::fill(block + n * n_rows, block + padded * n_rows, T{0});
     if constexpr (sizeof(T) == 1) {
-      if (format.f8_codes != nullptr) {
-        for (std::size_t i = 0; i < padded * n_rows; ++i) {
-          block[i] = format.f8_codes[block[i]];
-        }
+      unsigned nan_codes = 0;
+      for (std::size_t i = 0; i < padded * n_rows; ++i) {
+        nan_codes |= (block[i] & kF8Nan) == kF8Nan ? 1u : 0u;
       }
+      has_nan = has_nan || nan_codes != 0;
     }
     const std::size_t group_size = kGroupCols * n_rows;
     for (std::size_t k = 0; k < padded; k += kGroupCols) {
@@ -181,12 +183,13 @@ void pack_unit(const WeightFormat& format,
       }
     }
   }
+  return has_nan;
 }
 
 bool has_nan_code(const StoredMatrix& part, std::size_t row, std::size_t begin, std::size_t end) {
   for (std::size_t c = begin; c < end; ++c) {
     const auto code = static_cast<unsigned>(part.data[row * part.row_stride + c * part.col_stride]);
-    if ((code & 0x7Fu) == 0x7Fu) {
+    if ((code & kF8Nan) == kF8Nan) {
       return true;
     }
   }
@@ -196,6 +199,7 @@ bool has_nan_code(const StoredMatrix& part, std::size_t row, std::size_t begin, 
 void write_scales(const WeightFormat& format,
                   const SourceRow* rows,
                   const Shape& shape,
+                  bool has_nan,
                   float* scales) {
   const std::size_t stride = shape.n_units * format.unit_outputs;
   for (std::size_t s = 0; s < shape.segments.count; ++s) {
@@ -212,7 +216,7 @@ void write_scales(const WeightFormat& format,
               (begin + part->col_origin) / part->block_cols * part->scale_col_stride;
           scale *= load_element(DType::kF32, part->scales + index * sizeof(float));
         }
-        if (has_nan_code(*part, rows[o].row, begin, end)) {
+        if (has_nan && has_nan_code(*part, rows[o].row, begin, end)) {
           scale = std::numeric_limits<float>::quiet_NaN();
         }
       }
@@ -280,8 +284,12 @@ Weight pack_weight(const WeightFormat& format,
         pack_unit(format, rows, shape, reinterpret_cast<std::uint16_t*>(to), group * units_here);
         break;
       case DType::kF8E4M3:
-        pack_unit(format, rows, shape, reinterpret_cast<std::uint8_t*>(to), group * units_here);
-        write_scales(format, rows, shape, scales + unit * format.unit_outputs);
+        write_scales(
+            format,
+            rows,
+            shape,
+            pack_unit(format, rows, shape, reinterpret_cast<std::uint8_t*>(to), group * units_here),
+            scales + unit * format.unit_outputs);
         break;
     }
   }

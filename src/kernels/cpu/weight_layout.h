@@ -36,8 +36,6 @@ struct WeightFormat {
   /// Per dtype: where element (output o, column k) of a group goes, in elements, at index k *
   /// unit_outputs + o.
   const std::uint8_t* positions[4] = {nullptr, nullptr, nullptr, nullptr};
-  /// Stored byte of each fp8 code; nullptr keeps the code.
-  const std::uint8_t* f8_codes = nullptr;
   /// The decoder's results times this are the fp8 values; folded into the scales. A power of two.
   float f8_factor = 1;
 };

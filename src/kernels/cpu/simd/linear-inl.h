@@ -53,7 +53,8 @@ struct Run {
   std::size_t scale_stride;   // floats from segment to segment
   const float* const* x;      // input rows
   std::size_t n_rows;
-  float* out;  // [n_rows, outputs of the run]
+  float* out;              // [n_rows, outputs of the run]
+  std::size_t next_bytes;  // from each tile to its counterpart in the next run of the task, or 0
 };
 
 /// acc[row][output] += columns [begin, end) of one group, less than a whole group. Slow; for ragged
@@ -81,6 +82,21 @@ static void add_ragged(const Run& run, std::size_t begin, std::size_t end, float
       }
     }
   }
+}
+
+/// How far ahead of column k a tile is fetched: one block of columns, which in the last block is
+/// the first block of the next run of this task, or nothing. Hardware alone does not overlap fp8
+/// decoding with the stream (measured: 9.7 against 13 GB/s), and knows nothing of the next tile.
+static inline std::size_t prefetch_distance(const Run& run,
+                                            std::size_t k,
+                                            std::size_t col_bytes) noexcept {
+  const std::size_t n_in = (run.weight->n_in + kGroupCols - 1) / kGroupCols * kGroupCols;
+  const std::size_t block = kBlockCols * col_bytes;
+  if (k + kBlockCols < n_in) {
+    return block;
+  }
+  const std::size_t position = k / kBlockCols * block;
+  return run.next_bytes == 0 ? 0 : run.next_bytes - position;
 }
 
 /// M rows times T tiles of U units each.
@@ -133,14 +149,22 @@ static void run_direct(const Run& run) noexcept {
         k = stop;
         continue;
       }
+      const std::size_t stop = smaller(end, (k / kBlockCols + 1) * kBlockCols);
+      const std::size_t ahead = prefetch_distance(run, k, kStep / kGroupCols);
       const std::byte* at0 = tile0 + k / kGroupCols * kStep;
       const std::byte* at1 = tile1 + k / kGroupCols * kStep;
-      for (; end - k >= kGroupCols; k += kGroupCols, at0 += kStep, at1 += kStep) {
+      for (; stop - k >= kGroupCols; k += kGroupCols, at0 += kStep, at1 += kStep) {
 #pragma GCC unroll 16
         for (std::size_t v = 0; v < kVecs; ++v) {
           const std::size_t unit = v / kUnitVecs;
           const std::byte* at = (unit / U == 0 ? at0 : at1) + unit % U * (kStep / U);
           const Decoded w = decode(at, v % kUnitVecs);
+          if (v % kUnitVecs == 0) {
+#pragma GCC unroll 4
+            for (std::size_t line = 0; line < kStep / U; line += 64) {
+              __builtin_prefetch(at + ahead + line, 0, 2);
+            }
+          }
 #pragma GCC unroll 16
           for (std::size_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4

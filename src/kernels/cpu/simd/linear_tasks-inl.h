@@ -110,15 +110,18 @@ static void run_few_rows(const Job& job) noexcept {
   while (tile < task.tile_end) {
     const bool is_pair =
         job.n_rows <= kMaxPairRows && tile + 1 < task.tile_end && tile + 1 < full_tiles;
-    const std::byte* at = task.weight->data + tile * kTileUnits * job.unit_bytes;
+    const std::size_t n_tiles = is_pair ? 2 : 1;
+    const std::size_t tile_bytes = kTileUnits * job.unit_bytes;
+    const std::byte* at = task.weight->data + tile * tile_bytes;
     const std::size_t first = tile * kTileOutputs;
     const Run run = {task.weight,
-                     {at, at + kTileUnits * job.unit_bytes},
+                     {at, at + tile_bytes},
                      task.weight->scales == nullptr ? nullptr : task.weight->scales + first,
                      job.n_units * kUnitOutputs,
                      job.x,
                      job.n_rows,
-                     task.scratch};
+                     task.scratch,
+                     tile + n_tiles < task.tile_end ? n_tiles * tile_bytes : 0};
     if (is_pair) {
       kDirectPair<D>.of[job.n_rows](run);
       job.finish(task, task.scratch, 2 * kTileOutputs, first);
@@ -129,7 +132,7 @@ static void run_few_rows(const Job& job) noexcept {
       kDirectUnit<D>.of[job.n_rows](run);
       job.finish(task, task.scratch, kUnitOutputs, first);
     }
-    tile += is_pair ? 2 : 1;
+    tile += n_tiles;
   }
 }
 
