@@ -166,8 +166,7 @@ TEST(MtpSource, FollowsASessionThatKeepsAPrefix) {
   first.cache().truncate(11);
   first.prefill();
   const std::vector<Token> expected = generate_plainly(model, options);
-  std::size_t n_accepted = 0;
-  while (first.tokens().size() + 4 < expected.size()) n_accepted += first.round(&mtp, 3).n_accepted;
+  while (first.tokens().size() + 4 < expected.size()) first.round(&mtp, 3);
   EXPECT_TRUE(std::equal(first.tokens().begin(), first.tokens().end(), expected.begin()));
   const auto& rows = dynamic_cast<FakeHeadCache&>(*mtp.cache()).rows();
   ASSERT_GT(rows.size(), 14u);
