@@ -330,8 +330,4 @@ void RoundPlanner::record(const RoundPlan& plan, const RoundOutcome& outcome) {
   }
 }
 
-void RoundPlanner::start_request() {
-  for (Source& source : sources_) source.acceptance = {};
-}
-
 }  // namespace ft::speculation

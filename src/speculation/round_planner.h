@@ -109,8 +109,6 @@ class RoundPlanner {
   RoundPlan plan(std::size_t max_drafts) const;
   /// After every round, with the plan it followed.
   void record(const RoundPlan& plan, const RoundOutcome& outcome);
-  /// A new request: what was learned about acceptance is forgotten, measured costs stay.
-  void start_request();
 
   /// Microseconds a round without drafts takes, 0 if unknown: the baseline of the trace's regret.
   double baseline_us() const { return rest_cost_.predict(1); }

@@ -327,16 +327,6 @@ TEST(RoundPlanner, WithAFixedDepthTheSourceIsStillChosen) {
   EXPECT_EQ(total.by_depth[3], total.by_source[0] + total.by_source[1]);
 }
 
-TEST(RoundPlanner, ANewRequestForgetsAcceptanceAndKeepsCosts) {
-  RoundPlanner planner(1, {});
-  Simulation(one_source(0.15, 0), 11).run(planner, 300);
-  EXPECT_EQ(planner.plan(kPlenty).depth, 0u);
-  const double baseline_us = planner.baseline_us();
-  planner.start_request();
-  EXPECT_GT(planner.plan(kPlenty).depth, 0u);
-  EXPECT_EQ(planner.baseline_us(), baseline_us);
-}
-
 TEST(RoundPlanner, RefusesDepthsThatNoRoundCanHave) {
   EXPECT_THROW(RoundPlanner(1, {.fixed_depth = 65, .max_depth = 16}), InvalidInput);
   EXPECT_THROW(RoundPlanner(1, {.fixed_depth = std::nullopt, .max_depth = 100}), InvalidInput);
