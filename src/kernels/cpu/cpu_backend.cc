@@ -9,15 +9,15 @@ namespace {
 // Costs are counted in weight bytes streamed, about 0.1 ns each with both cores at it.
 
 /// Below this a fork-join costs more than the second thread saves.
-constexpr std::size_t kForkCost = 6 * 1024;
+constexpr std::size_t kForkCost = std::size_t{6} * 1024;
 /// Smallest share of work worth claiming on its own.
-constexpr std::size_t kMinItemCost = 4 * 1024;
+constexpr std::size_t kMinItemCost = std::size_t{4} * 1024;
 /// Shares per thread of a large call: the last ones even out what the first ones did not.
 constexpr std::size_t kItemsPerThread = 16;
 /// Products planned per fork-join; further ones follow in another. The plan lives on the stack.
 constexpr std::size_t kMaxOps = 64;
 /// Input of a block of rows that stays in a core's L2 cache while all tiles pass over it.
-constexpr std::size_t kBlockInputBytes = 1024 * 1024;
+constexpr std::size_t kBlockInputBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinBlockRows = 48;
 
 std::size_t divide_up(std::size_t n, std::size_t d) noexcept {

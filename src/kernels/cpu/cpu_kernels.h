@@ -29,7 +29,7 @@
 namespace ft::kernels {
 
 /// Working memory of each thread, 64-byte aligned, contents undefined.
-inline constexpr std::size_t kScratchFloats = 256 * 1024;
+inline constexpr std::size_t kScratchFloats = std::size_t{256} * 1024;
 /// Rows of one LinearTask at most, so that accumulators of a block of rows fit into the scratch
 /// memory.
 inline constexpr std::size_t kMaxTaskRows = 256;

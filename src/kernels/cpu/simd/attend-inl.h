@@ -4,6 +4,11 @@
 // keys. Dots go by tiles of keys, which stay in the L1 cache for all heads. Sums go by strips of
 // columns and runs of keys, which do too; 4 heads' sums of a strip are registers during a run and
 // memory between runs, keys in order all along.
+// Rows of caches that start on cache lines are read fastest; any alignment is right.
+//
+// Intel Xeon at 2.7 GHz, one core, peak 175 GFLOP/s with AVX-512 and 87 with AVX2, 2026-11-29:
+// 8 heads, 192 columns, 256 keys 9.4 us a row (140 GFLOP/s), AVX2 16.9 us (78); 64 heads, 576
+// columns, 2048 of 16384 keys 2.3 ms (123).
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"

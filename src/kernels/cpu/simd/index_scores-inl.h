@@ -1,4 +1,7 @@
 // Indexer scores of one row. Included by an instruction set's files after its vec.h.
+//
+// Intel Xeon at 2.7 GHz, one core, AVX-512, 2026-11-29: 8 heads of 128 columns 16 us for 1024
+// keys (130 GFLOP/s), 32 heads 1.2 ms for 16384 keys (111).
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"
