@@ -331,7 +331,7 @@ void add_products(const std::string& prefix, Isa isa, DType dtype) {
     add(prefix + "/cold/" + name, product, isa, dtype, n_out, n_in, Caches::kCold)
         ->ArgsProduct({{1, 4}, {1, 2}});
     add(prefix + "/warm/" + name, product, isa, dtype, n_out, n_in, Caches::kWarm)
-        ->ArgsProduct({{1, 2, 4, 8, 12, 16, 64, 512}, {1, 2}});
+        ->ArgsProduct({{1, 2, 4, 6, 8, 12, 16, 64, 512}, {1, 2}});
   }
 }
 

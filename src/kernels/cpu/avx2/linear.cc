@@ -3,6 +3,7 @@
 
 namespace ft::kernels::avx2 {
 // 16 registers: eight accumulators beside four decoded vectors, twelve beside plain loads.
+inline constexpr std::size_t kRegisters = 16;
 inline constexpr std::size_t kMaxPairRows = 1;
 inline constexpr std::size_t kMaxTileRows = 4;
 inline constexpr std::size_t kBlockRows = 6;

@@ -3,6 +3,7 @@
 
 namespace ft::kernels::avx512 {
 // 32 registers: at most 24 accumulators, four decoded vectors, the decoder's tables.
+inline constexpr std::size_t kRegisters = 32;
 inline constexpr std::size_t kMaxPairRows = 5;
 inline constexpr std::size_t kMaxTileRows = 12;
 inline constexpr std::size_t kBlockRows = 12;

@@ -3,6 +3,7 @@
 
 namespace ft::kernels::neon {
 // 32 registers of four lanes: at most 24 accumulators and four decoded vectors.
+inline constexpr std::size_t kRegisters = 32;
 inline constexpr std::size_t kMaxPairRows = 1;
 inline constexpr std::size_t kMaxTileRows = 3;
 inline constexpr std::size_t kBlockRows = 6;

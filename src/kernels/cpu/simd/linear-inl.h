@@ -13,6 +13,7 @@
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/simd/unroll.h"
 
 namespace ft::kernels::FT_ISA {
 
@@ -99,96 +100,156 @@ static inline std::size_t prefetch_distance(const Run& run,
   return run.next_bytes == 0 ? 0 : run.next_bytes - position;
 }
 
+/// Sums in registers: M rows times V vectors of outputs.
+template <std::size_t M, std::size_t V>
+struct Sums {
+  Vec of[M][V];
+};
+
+template <std::size_t M, std::size_t V>
+FT_INLINE void clear(Sums<M, V>& sums) noexcept {
+  FT_UNROLL
+  for (std::size_t m = 0; m < M; ++m) {
+    FT_UNROLL
+    for (std::size_t v = 0; v < V; ++v) {
+      sums.of[m][v] = zero();
+    }
+  }
+}
+
+/// Row m is at from + m * stride.
+template <std::size_t M, std::size_t V>
+FT_INLINE void load_sums(Sums<M, V>& sums, const float* from, std::size_t stride) noexcept {
+  FT_UNROLL
+  for (std::size_t m = 0; m < M; ++m) {
+    FT_UNROLL
+    for (std::size_t v = 0; v < V; ++v) {
+      sums.of[m][v] = load(from + m * stride + v * kLanes);
+    }
+  }
+}
+
+template <std::size_t M, std::size_t V>
+FT_INLINE void store_sums(const Sums<M, V>& sums, float* to, std::size_t stride) noexcept {
+  FT_UNROLL
+  for (std::size_t m = 0; m < M; ++m) {
+    FT_UNROLL
+    for (std::size_t v = 0; v < V; ++v) {
+      store(to + m * stride + v * kLanes, sums.of[m][v]);
+    }
+  }
+}
+
+/// total = fma(sum, scale, total), where the first segment's total is 0.
+template <std::size_t M, std::size_t V>
+FT_INLINE void store_scaled(const Sums<M, V>& sums,
+                            const float* scales,
+                            bool is_first,
+                            float* total,
+                            std::size_t stride) noexcept {
+  FT_UNROLL
+  for (std::size_t m = 0; m < M; ++m) {
+    FT_UNROLL
+    for (std::size_t v = 0; v < V; ++v) {
+      float* to = total + m * stride + v * kLanes;
+      const Vec before = is_first ? zero() : load(to);
+      store(to, fma(sums.of[m][v], load(scales + v * kLanes), before));
+    }
+  }
+}
+
+// --- few rows ---
+
+/// The same number, but the compiler cannot know: what is loaded at it is not kept in a register
+/// for the next use.
+FT_INLINE std::size_t hidden(std::size_t n) noexcept {
+  asm volatile("" : "+r"(n));
+  return n;
+}
+
+/// Columns [begin, end), whole groups, of M rows times T tiles of U units.
+template <DType D, std::size_t M, std::size_t T, std::size_t U>
+FT_INLINE void add_groups(const Run& run,
+                          const Decoder<D>& decode,
+                          std::size_t begin,
+                          std::size_t end,
+                          Sums<M, T * U * kUnitVecs>& sums) noexcept {
+  constexpr std::size_t kUnitStep = kGroupSize * kElementBytes<D>;
+  constexpr std::size_t kStep = U * kUnitStep;
+  // Inputs serve every vector of outputs. Kept in registers they leave too few for sums unless rows
+  // are few.
+  constexpr bool kKeepsInputs = M * (T * U * kUnitVecs + kGroupCols) + 10 <= kRegisters;
+  const std::size_t ahead = prefetch_distance(run, begin, kStep / kGroupCols);
+  const std::byte* tiles[T];
+  FT_UNROLL
+  for (std::size_t t = 0; t < T; ++t) {
+    tiles[t] = run.tiles[t] + begin / kGroupCols * kStep;
+  }
+  const float* x[M];
+  FT_UNROLL
+  for (std::size_t m = 0; m < M; ++m) {
+    x[m] = run.x[m];
+  }
+  for (std::size_t k = begin; k < end; k += kGroupCols) {
+    FT_UNROLL
+    for (std::size_t v = 0; v < T * U * kUnitVecs; ++v) {
+      const std::size_t unit = v / kUnitVecs;
+      const std::byte* at = tiles[unit / U] + unit % U * kUnitStep;
+      const Decoded w = decode(at, v % kUnitVecs);
+      const std::size_t at_k = kKeepsInputs ? k : hidden(k);
+      if (v % kUnitVecs == 0) {
+        FT_UNROLL
+        for (std::size_t line = 0; line < kUnitStep; line += 64) {
+          __builtin_prefetch(at + ahead + line, 0, 2);
+        }
+      }
+      FT_UNROLL
+      for (std::size_t m = 0; m < M; ++m) {
+        FT_UNROLL
+        for (std::size_t i = 0; i < kGroupCols; ++i) {
+          sums.of[m][v] = fma(w.k[i], broadcast(x[m][at_k + i]), sums.of[m][v]);
+        }
+      }
+    }
+    FT_UNROLL
+    for (std::size_t t = 0; t < T; ++t) {
+      tiles[t] += kStep;
+    }
+  }
+}
+
 /// M rows times T tiles of U units each.
 template <DType D, std::size_t M, std::size_t T, std::size_t U>
 static void run_direct(const Run& run) noexcept {
   constexpr std::size_t kOutputs = T * U * kUnitOutputs;
-  constexpr std::size_t kVecs = T * U * kUnitVecs;
-  constexpr std::size_t kStep = U * kGroupSize * kElementBytes<D>;
-  constexpr bool kIsScaled = D == DType::kF8E4M3;
   const Decoder<D> decode;
-  const float* x[M];
-#pragma GCC unroll 16
-  for (std::size_t m = 0; m < M; ++m) {
-    x[m] = run.x[m];
-  }
-  const std::byte* tile0 = run.tiles[0];
-  const std::byte* tile1 = run.tiles[T - 1];
-  const float* scales = run.scales;
   const std::size_t n_in = run.weight->n_in;
+  const float* scales = run.scales;
   for (std::size_t k = 0; k < n_in;) {
     const bool is_first = k == 0;
-    const std::size_t end = kIsScaled ? segment_end(*run.weight, k) : n_in;
-    Vec acc[M][kVecs];
-#pragma GCC unroll 16
-    for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v < kVecs; ++v) {
-        acc[m][v] = zero();
-      }
-    }
+    const std::size_t end = segment_end(*run.weight, k);
+    Sums<M, T * U * kUnitVecs> sums;
+    clear(sums);
     while (k < end) {
-      if (k % kGroupCols != 0 || end - k < kGroupCols) {
-        const std::size_t stop = smaller(end, k / kGroupCols * kGroupCols + kGroupCols);
+      std::size_t stop = smaller(end, (k / kBlockCols + 1) * kBlockCols);
+      if (k % kGroupCols == 0 && stop - k >= kGroupCols) {
+        stop -= (stop - k) % kGroupCols;
+        add_groups<D, M, T, U>(run, decode, k, stop, sums);
+      } else {
+        stop = smaller(stop, k / kGroupCols * kGroupCols + kGroupCols);
         float ragged[M * kOutputs];
-#pragma GCC unroll 16
-        for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 16
-          for (std::size_t v = 0; v < kVecs; ++v) {
-            store(ragged + m * kOutputs + v * kLanes, acc[m][v]);
-          }
-        }
+        store_sums(sums, ragged, kOutputs);
         add_ragged<D, T, U>(run, k, stop, ragged);
-#pragma GCC unroll 16
-        for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 16
-          for (std::size_t v = 0; v < kVecs; ++v) {
-            acc[m][v] = load(ragged + m * kOutputs + v * kLanes);
-          }
-        }
-        k = stop;
-        continue;
+        load_sums(sums, ragged, kOutputs);
       }
-      const std::size_t stop = smaller(end, (k / kBlockCols + 1) * kBlockCols);
-      const std::size_t ahead = prefetch_distance(run, k, kStep / kGroupCols);
-      const std::byte* at0 = tile0 + k / kGroupCols * kStep;
-      const std::byte* at1 = tile1 + k / kGroupCols * kStep;
-      for (; stop - k >= kGroupCols; k += kGroupCols, at0 += kStep, at1 += kStep) {
-#pragma GCC unroll 16
-        for (std::size_t v = 0; v < kVecs; ++v) {
-          const std::size_t unit = v / kUnitVecs;
-          const std::byte* at = (unit / U == 0 ? at0 : at1) + unit % U * (kStep / U);
-          const Decoded w = decode(at, v % kUnitVecs);
-          if (v % kUnitVecs == 0) {
-#pragma GCC unroll 4
-            for (std::size_t line = 0; line < kStep / U; line += 64) {
-              __builtin_prefetch(at + ahead + line, 0, 2);
-            }
-          }
-#pragma GCC unroll 16
-          for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-            for (std::size_t i = 0; i < kGroupCols; ++i) {
-              acc[m][v] = fma(w.k[i], broadcast(x[m][k + i]), acc[m][v]);
-            }
-          }
-        }
-      }
+      k = stop;
     }
-#pragma GCC unroll 16
-    for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v < kVecs; ++v) {
-        float* to = run.out + m * kOutputs + v * kLanes;
-        if constexpr (kIsScaled) {
-          const Vec before = is_first ? zero() : load(to);
-          store(to, fma(acc[m][v], load(scales + v * kLanes), before));
-        } else {
-          store(to, acc[m][v]);
-        }
-      }
+    if constexpr (D == DType::kF8E4M3) {
+      store_scaled(sums, scales, is_first, run.out, kOutputs);
+      scales += run.scale_stride;
+    } else {
+      store_sums(sums, run.out, kOutputs);
     }
-    scales += run.scale_stride;
   }
 }
 
@@ -205,10 +266,10 @@ static void decode_block(const std::byte* tile,
   const Decoder<D> decode;
   for (std::size_t k = begin / kGroupCols * kGroupCols; k < end; k += kGroupCols) {
     const std::byte* at = tile + k / kGroupCols * U * kUnitStep;
-#pragma GCC unroll 8
+    FT_UNROLL
     for (std::size_t v = 0; v < U * kUnitVecs; ++v) {
       const Decoded decoded = decode(at + v / kUnitVecs * kUnitStep, v % kUnitVecs);
-#pragma GCC unroll 4
+      FT_UNROLL
       for (std::size_t i = 0; i < kGroupCols; ++i) {
         if (k + i >= begin && k + i < end) {
           store(w + (k + i - begin) * kOutputs + v * kLanes, decoded.k[i]);
@@ -235,49 +296,41 @@ struct BlockStep {
 /// Rows [row, row + M), V vectors of outputs from `column` on; S outputs in a row of the block.
 template <std::size_t M, std::size_t V, std::size_t S>
 static void run_block(const BlockStep& step, std::size_t row, std::size_t column) noexcept {
-  constexpr std::size_t stride = S;
-  Vec acc[M][V];
+  float* part = step.part + row * S + column;
+  Sums<M, V> sums;
+  if (step.opens) {
+    clear(sums);
+  } else {
+    load_sums(sums, part, S);
+  }
   const float* x[M];
-  float* part = step.part + row * stride + column;
-#pragma GCC unroll 16
+  FT_UNROLL
   for (std::size_t m = 0; m < M; ++m) {
     x[m] = step.x[row + m] + step.x_begin;
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < V; ++v) {
-      acc[m][v] = step.opens ? zero() : load(part + m * stride + v * kLanes);
-    }
   }
   const float* w = step.w + column;
-  for (std::size_t k = 0; k < step.n_cols; ++k, w += stride) {
+  for (std::size_t k = 0; k < step.n_cols; ++k, w += S) {
     Vec wk[V];
-#pragma GCC unroll 16
+    FT_UNROLL
     for (std::size_t v = 0; v < V; ++v) {
       wk[v] = load(w + v * kLanes);
     }
-#pragma GCC unroll 16
+    FT_UNROLL
     for (std::size_t m = 0; m < M; ++m) {
       const Vec xk = broadcast(x[m][k]);
-#pragma GCC unroll 16
+      FT_UNROLL
       for (std::size_t v = 0; v < V; ++v) {
-        acc[m][v] = fma(wk[v], xk, acc[m][v]);
+        sums.of[m][v] = fma(wk[v], xk, sums.of[m][v]);
       }
     }
   }
-  float* total = step.total + row * stride + column;
-#pragma GCC unroll 16
-  for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < V; ++v) {
-      const std::size_t at = m * stride + v * kLanes;
-      if (!step.closes) {
-        store(part + at, acc[m][v]);
-      } else if (step.scales == nullptr) {
-        store(total + at, acc[m][v]);
-      } else {
-        const Vec before = step.is_first ? zero() : load(total + at);
-        store(total + at, fma(acc[m][v], load(step.scales + column + v * kLanes), before));
-      }
-    }
+  float* total = step.total + row * S + column;
+  if (!step.closes) {
+    store_sums(sums, part, S);
+  } else if (step.scales == nullptr) {
+    store_sums(sums, total, S);
+  } else {
+    store_scaled(sums, step.scales + column, step.is_first, total, S);
   }
 }
 

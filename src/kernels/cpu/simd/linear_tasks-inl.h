@@ -1,5 +1,6 @@
 // Tasks of matmul and swiglu cut into the loops of linear-inl.h. Included by an instruction set's
 // linear.cc, which defines before how much its registers hold:
+//   kRegisters     vector registers
 //   kMaxPairRows   rows that two tiles at once have accumulators for
 //   kMaxTileRows   the same for one tile; more rows go through decoded blocks
 //   kBlockRows, kBlockVecs   rows and vectors of outputs of one pass over a decoded block
