@@ -20,7 +20,7 @@ OWNED = [
     (re.compile(r'#\s*include\s*<(immintrin|arm_neon|x86intrin|cuda)'), {'kernels'}),
     (re.compile(r'\bgetenv\s*\('), {'apps'}),
     (re.compile(r'\b(random_device|srand)\b'), set()),
-    (re.compile(r'::open\s*\(|\bfopen\s*\(|\bi?o?fstream\b'), {'io'}),
+    (re.compile(r'(?<!\w)::open\s*\(|\bfopen\s*\(|\bi?o?fstream\b'), {'io'}),
     (re.compile(r'-ffast-math'), set()),
 ]
 # Reasons beside the rows of OWNED.
@@ -74,7 +74,7 @@ def main():
         if declared is not None and declared - rows[module]:
             problems.append(f'src/{module}/CMakeLists.txt: DEPS {sorted(declared - rows[module])} are not in its row of the layer table')
         for path in sorted(folder.rglob('*')):
-            if path.suffix not in ('.h', '.cc') or re.search(r'_(test|fuzz|bench)\.cc$', path.name):
+            if path.suffix not in ('.h', '.cc') or re.search(r'_(test|fuzz|bench)(_\w+)?\.(cc|h)$', path.name):
                 continue
             relative = path.relative_to(SRC).as_posix()
             for number, line in enumerate(path.read_text(encoding='utf-8').splitlines(), 1):

@@ -25,8 +25,8 @@ struct MutableMatrix {
   std::size_t stride = 0;
 
   std::span<float> row(std::size_t i) const noexcept { return {data + i * stride, n_cols}; }
-  operator ConstMatrix()
-      const noexcept {  // NOLINT(google-explicit-constructor): a view of the same memory
+  // NOLINTNEXTLINE(google-explicit-constructor): a view of the same memory
+  operator ConstMatrix() const noexcept {
     return {data, n_rows, n_cols, stride};
   }
 };
