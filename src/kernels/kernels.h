@@ -1,14 +1,20 @@
-// The one compute header: what a device can do, in about a dozen verbs. No model knowledge here, no instruction sets
-// above here.
+// The one compute header: what a device can do, in about a dozen verbs. No model knowledge here, no
+// instruction sets above here.
 //
-// The contract every implementation keeps: a row's result never depends on how many rows travel with it, nor on the
-// number of threads, nor on the order of operations in a call. Per output element there is one fixed order over K, keys
-// are taken in chunks of kKeyChunk in the order of the row's key set, ties go to the lowest index. Results may differ
-// between instruction sets, never within one.
+// The contract every implementation keeps: a row's result never depends on how many rows travel
+// with it, nor on the number of threads, nor on the order of operations in a call. Per output
+// element there is one fixed order over K, keys are taken in chunks of kKeyChunk in the order of
+// the row's key set, ties go to the lowest index. Results may differ between instruction sets,
+// never within one.
 //
-// Verbs are noexcept and check nothing but debug assertions: callers in nn/ have checked shapes. All activations are
-// f32, accumulation is f32. Verbs return when the result is complete. One thread calls a backend at a time.
+// Verbs are noexcept and check nothing but debug assertions: callers in nn/ have checked shapes.
+// All activations are f32, accumulation is f32. Verbs return when the result is complete. One
+// thread calls a backend at a time.
 #pragma once
+
+#include "base/thread_pool.h"
+#include "tensor/dtype.h"
+#include "tensor/matrix.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,23 +24,22 @@
 #include <string_view>
 #include <vector>
 
-#include "base/thread_pool.h"
-#include "tensor/dtype.h"
-#include "tensor/matrix.h"
-
 namespace ft::kernels {
 
-/// Keys per chunk of attend(): scores of a chunk are reduced on their own, chunks are merged in order.
+/// Keys per chunk of attend(): scores of a chunk are reduced on their own, chunks are merged in
+/// order.
 inline constexpr std::size_t kKeyChunk = 256;
 
-/// A weight matrix [n_out, n_in] in a backend's own layout, made by Backend::pack. A view: the bytes belong to whoever
-/// passed the destination to pack(). Stored width is kept (fp8 stays one byte per weight).
+/// A weight matrix [n_out, n_in] in a backend's own layout, made by Backend::pack. A view: the
+/// bytes belong to whoever passed the destination to pack(). Stored width is kept (fp8 stays one
+/// byte per weight).
 struct Weight {
   const std::byte* data = nullptr;
   const float* scales = nullptr;  // fp8: [n_segments, n_out padded]; null for other types
   std::size_t n_out = 0;
   std::size_t n_in = 0;
-  std::size_t first_segment = 0;  // fp8: columns before the first scale border; others follow every block_cols
+  std::size_t first_segment =
+      0;  // fp8: columns before the first scale border; others follow every block_cols
   std::size_t block_cols = 0;
   DType dtype = DType::kF32;
 };
@@ -50,7 +55,8 @@ struct MatmulOp {
   Store store = Store::kAssign;
 };
 
-/// y[i] = silu(G x[r]) * (U x[r]), r = x_rows ? x_rows[i] : i; weight made by pack_gate_up (n_out = 2 * y.n_cols).
+/// y[i] = silu(G x[r]) * (U x[r]), r = x_rows ? x_rows[i] : i; weight made by pack_gate_up (n_out =
+/// 2 * y.n_cols).
 struct SwigluOp {
   MutableMatrix y;
   ConstMatrix x;
@@ -58,46 +64,49 @@ struct SwigluOp {
   const std::uint32_t* x_rows = nullptr;
 };
 
-/// The cache rows one query row attends: positions ascending, or nullptr for all of 0 … n - 1 (same result as the list).
+/// The cache rows one query row attends: positions ascending, or nullptr for all of 0 … n - 1 (same
+/// result as the list).
 struct KeySet {
   const float* keys = nullptr;  // first cache row of this row's sequence
   const std::int32_t* positions = nullptr;
   std::size_t n = 0;
 };
 
-/// Absorbed latent attention. Per row and head: s_j = scale * q . key_j over key_dim, p = softmax(s) over the set,
-/// z = sum_j p_j * key_j[0, latent_dim).
+/// Absorbed latent attention. Per row and head: s_j = scale * q . key_j over key_dim, p =
+/// softmax(s) over the set, z = sum_j p_j * key_j[0, latent_dim).
 struct AttentionArgs {
   ConstMatrix q;                 // [n_rows, n_heads * key_dim]
   std::span<const KeySet> sets;  // one per row, n >= 1
   std::size_t n_heads = 0;
-  std::size_t key_dim = 0;       // latent_dim + rope_dim; also the stride of cache rows
+  std::size_t key_dim = 0;  // latent_dim + rope_dim; also the stride of cache rows
   std::size_t latent_dim = 0;
   float scale = 1;
-  MutableMatrix z;               // [n_rows, n_heads * latent_dim]
+  MutableMatrix z;  // [n_rows, n_heads * latent_dim]
 };
 
-/// Lightning-indexer scores: scores(i, s) = sum_h gate(i, h) * relu(scale * q(i, h) . key_s), heads in order.
+/// Lightning-indexer scores: scores(i, s) = sum_h gate(i, h) * relu(scale * q(i, h) . key_s), heads
+/// in order.
 struct IndexScoreArgs {
-  ConstMatrix q;                 // [n_rows, n_heads * head_dim]
-  ConstMatrix gate;              // [n_rows, n_heads]
-  std::span<const KeySet> sets;  // one per row; positions must be nullptr: keys 0 … n - 1, stride head_dim
+  ConstMatrix q;     // [n_rows, n_heads * head_dim]
+  ConstMatrix gate;  // [n_rows, n_heads]
+  std::span<const KeySet>
+      sets;  // one per row; positions must be nullptr: keys 0 … n - 1, stride head_dim
   std::size_t n_heads = 0;
   std::size_t head_dim = 0;
   float scale = 1;
-  MutableMatrix scores;          // [n_rows, >= max n]; entries from n on are untouched
+  MutableMatrix scores;  // [n_rows, >= max n]; entries from n on are untouched
 };
 
 /// Per row the k largest of scores[0, n), ties to the lower position, as ascending positions.
 struct TopKArgs {
   ConstMatrix scores;
-  std::span<const std::size_t> n;     // one per row, n >= k
+  std::span<const std::size_t> n;  // one per row, n >= k
   std::size_t k = 0;
   std::int32_t* positions = nullptr;  // [n_rows, k]
 };
 
-/// Routed experts' outputs into the residual: per row t = sum over ranks in order of weight(row, rank) *
-/// expert_out[slot(row, rank)], then t += shared[row], then x[row] += t.
+/// Routed experts' outputs into the residual: per row t = sum over ranks in order of weight(row,
+/// rank) * expert_out[slot(row, rank)], then t += shared[row], then x[row] += t.
 struct MoeCombineArgs {
   ConstMatrix expert_out;                // [n_slots, d]
   std::span<const std::uint32_t> slots;  // [n_rows * n_ranks]: row of expert_out
@@ -115,7 +124,8 @@ class Backend {
   // --- weights ---
   /// Bytes that pack() of these parts needs (64-byte aligned destination).
   virtual std::size_t packed_bytes(std::span<const StoredMatrix> parts) const = 0;
-  /// Packs matrices stacked by rows (same n_cols, dtype and scale layout along columns). Thread-safe.
+  /// Packs matrices stacked by rows (same n_cols, dtype and scale layout along columns).
+  /// Thread-safe.
   virtual Weight pack(std::span<const StoredMatrix> parts,
                       std::span<std::byte> destination) const = 0;
   virtual std::size_t packed_gate_up_bytes(const StoredMatrix& gate,
@@ -126,7 +136,8 @@ class Backend {
                               std::span<std::byte> destination) const = 0;
 
   // --- linear ---
-  /// Independent products, run together: one call costs one fork-join. Destinations must not overlap.
+  /// Independent products, run together: one call costs one fork-join. Destinations must not
+  /// overlap.
   virtual void matmul(std::span<const MatmulOp> ops) noexcept = 0;
   virtual void swiglu(std::span<const SwigluOp> ops) noexcept = 0;
   virtual void moe_combine(const MoeCombineArgs& args) noexcept = 0;
@@ -159,7 +170,8 @@ std::optional<Isa> isa_from_name(std::string_view name) noexcept;
 /// What this program was built with and this processor can run, fastest first; ref is always last.
 std::vector<Isa> usable_isas();
 
-/// The CPU backend. `pool` must outlive it. Throws InvalidInput if this processor or build lacks `isa`.
+/// The CPU backend. `pool` must outlive it. Throws InvalidInput if this processor or build lacks
+/// `isa`.
 std::unique_ptr<Backend> make_cpu_backend(Isa isa, ThreadPool& pool);
 
 }  // namespace ft::kernels

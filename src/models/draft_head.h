@@ -1,5 +1,11 @@
-// A family's own next-token head (MTP). Shares the model's weights; used by the generic draft source `mtp`.
+// A family's own next-token head (MTP). Shares the model's weights; used by the generic draft
+// source `mtp`.
 #pragma once
+
+#include "base/types.h"
+#include "cache/kv_cache.h"
+#include "models/workspace.h"
+#include "tensor/matrix.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -7,15 +13,10 @@
 #include <span>
 #include <vector>
 
-#include "base/types.h"
-#include "cache/kv_cache.h"
-#include "models/workspace.h"
-#include "tensor/matrix.h"
-
 namespace ft::models {
 
-/// The attention set of a draft chain's first step, carried to the later ones. Cleared by the caller at the start of a
-/// chain; only the head reads it.
+/// The attention set of a draft chain's first step, carried to the later ones. Cleared by the
+/// caller at the start of a chain; only the head reads it.
 struct IndexSets {
   std::vector<std::int32_t> positions;
   bool is_set = false;
@@ -27,23 +28,26 @@ struct DraftStep {
   std::span<const float> hidden;  // [d_model] f32: the state to chain into the next step
 };
 
-/// Row t pairs the trunk's hidden t (after the final norm: tap n_layers) with token t + 1 and predicts token t + 2.
-/// Rows are appended in order; row t sits at position t. The cache is the head's own.
+/// Row t pairs the trunk's hidden t (after the final norm: tap n_layers) with token t + 1 and
+/// predicts token t + 2. Rows are appended in order; row t sits at position t. The cache is the
+/// head's own.
 class DraftHead {
  public:
   virtual ~DraftHead() = default;
   virtual std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const = 0;
   virtual std::unique_ptr<Workspace> new_workspace() const = 0;
 
-  /// Appends history rows: hidden [n, d_model] f32 with the NEXT token of each. Key side only: no attention, no experts,
-  /// no head. Same cache contents as step() would have left. Throws InvalidInput if the cache is full.
+  /// Appends history rows: hidden [n, d_model] f32 with the NEXT token of each. Key side only: no
+  /// attention, no experts, no head. Same cache contents as step() would have left. Throws
+  /// InvalidInput if the cache is full.
   virtual void append(cache::KvCache& cache,
                       ConstMatrix hidden,
                       TokenSpan next_tokens,
                       Workspace& workspace) const = 0;
 
-  /// append() of all rows, and the last one in full: its logits and the state to chain. n >= 1 rows in one batched pass.
-  /// `sets`: with index sharing between draft steps the first step of a chain fills it, later ones obey it.
+  /// append() of all rows, and the last one in full: its logits and the state to chain. n >= 1 rows
+  /// in one batched pass. `sets`: with index sharing between draft steps the first step of a chain
+  /// fills it, later ones obey it.
   virtual DraftStep step(cache::KvCache& cache,
                          ConstMatrix hidden,
                          TokenSpan next_tokens,

@@ -3,7 +3,8 @@
 
 namespace ft::models {
 
-/// Made by the model or draft head that will use it; holds the buffers its results point into. Not thread-safe.
+/// Made by the model or draft head that will use it; holds the buffers its results point into. Not
+/// thread-safe.
 class Workspace {
  public:
   virtual ~Workspace() = default;

@@ -26,9 +26,7 @@ struct MutableMatrix {
 
   std::span<float> row(std::size_t i) const noexcept { return {data + i * stride, n_cols}; }
   // NOLINTNEXTLINE(google-explicit-constructor): a view of the same memory
-  operator ConstMatrix() const noexcept {
-    return {data, n_rows, n_cols, stride};
-  }
+  operator ConstMatrix() const noexcept { return {data, n_rows, n_cols, stride}; }
 };
 
 /// A stored weight matrix as the checkpoint holds it, [n_rows, n_cols] of any dtype, possibly

@@ -1,11 +1,12 @@
-// Compiles the input as a chat template and renders it with a fixed request: any outcome but InvalidInput is a defect.
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
+// Compiles the input as a chat template and renders it with a fixed request: any outcome but
+// InvalidInput is a defect.
 #include "base/error.h"
 #include "json/json.h"
 #include "text/jinja/template.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 
 namespace {
 
