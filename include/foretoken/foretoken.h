@@ -55,15 +55,12 @@ struct ChatPrompt {
   std::vector<Token> ids;
 };
 
-/// A model's text side: tokenizer.json and the chat template. Immutable; safe to share between
-/// threads.
+/// A model's text side: tokenizer.json and the chat template. Immutable, cheap to copy, safe to
+/// share between threads.
 class Tokenizer {
  public:
   /// Reads the text files of a model folder and none of its weights. Throws Error.
   static Tokenizer open(const std::string& model_path);
-  ~Tokenizer();
-  Tokenizer(Tokenizer&&) noexcept;
-  Tokenizer& operator=(Tokenizer&&) noexcept;
 
   /// Ids of a text; added tokens (`<|user|>` ...) in it are matched, nothing is added in front or
   /// behind.
@@ -122,6 +119,8 @@ class TokenStream {
   ~TokenStream();
   TokenStream(TokenStream&&) noexcept;
   TokenStream& operator=(TokenStream&&) noexcept;
+  TokenStream(const TokenStream&) = delete;
+  TokenStream& operator=(const TokenStream&) = delete;
 
   /// Blocks for the next event; nullopt once the Completion was delivered. Throws Error if the
   /// request failed.
@@ -146,6 +145,8 @@ class Engine {
   ~Engine();
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   /// Queues a request. Throws Error for what can be seen to be wrong at once (an empty prompt, one
   /// longer than the context, ids outside the vocabulary); the rest comes through the stream.

@@ -30,12 +30,12 @@ struct GenerateOptions {
 };
 
 foretoken::Engine open_engine(const GenerateOptions& options) {
-  foretoken::EngineOptions engine_options_ = engine_options(options.model);
+  foretoken::EngineOptions wanted = engine_options(options.model);
   ProgressBar bar("loading", options.output.wants_progress());
-  engine_options_.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
+  wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);
   };
-  return foretoken::Engine::open(engine_options_);
+  return foretoken::Engine::open(wanted);
 }
 
 foretoken::GenerationRequest make_request(const GenerateOptions& options,

@@ -121,9 +121,9 @@ class Proof {
 
  private:
   void run_engine(std::size_t n_threads) {
-    foretoken::EngineOptions engine_options_ = engine_options(options_.model);
-    engine_options_.n_threads = n_threads;
-    foretoken::Engine engine = foretoken::Engine::open(engine_options_);
+    foretoken::EngineOptions wanted = engine_options(options_.model);
+    wanted.n_threads = n_threads;
+    foretoken::Engine engine = foretoken::Engine::open(wanted);
     if (request_.prompt.empty()) prepare(engine);
     const std::vector<Variant> all = variants(options_, engine.model(), n_threads);
     ProgressBar bar(fmt::format("proving, {} threads", n_threads),
