@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 class ModelPath : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / "model_path_test";
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = fs::path(testing::TempDir()) / (std::string("ft_model_path_") + info->name());
     fs::remove_all(root_);
     for (const char* name : {"glm-mini", "other"}) {
       fs::create_directories(root_ / "models" / name);

@@ -179,8 +179,11 @@ for line in open(sys.argv[3]):
 )";
 
 std::vector<std::string> ask_oracle(const std::vector<std::string>& questions) {
-  const std::string program_path = FT_BINARY_DIR "/tokenizer_oracle_questions.py";
-  const std::string questions_path = FT_BINARY_DIR "/tokenizer_oracle_questions.txt";
+  // Tests run side by side, so each has its own files.
+  const std::string stem = std::string(FT_BINARY_DIR "/tokenizer_oracle_") +
+                           testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string program_path = stem + ".py";
+  const std::string questions_path = stem + ".txt";
   std::ofstream(program_path) << kOracleProgram;
   std::ofstream file(questions_path);
   for (const std::string& question : questions) file << question << '\n';
