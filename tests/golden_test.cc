@@ -98,6 +98,8 @@ TEST_P(Golden, GreedyTokensAndAcceptedLengths) {
                                               "mtp",
                                               "--draft-tokens",
                                               depth,
+                                              "--draft-head",
+                                              "model",
                                               "--json"});
     ASSERT_EQ(result.status, 0) << result.err;
     const json::Value out = result.json();

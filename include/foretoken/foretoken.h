@@ -93,6 +93,10 @@ struct EngineOptions {
   std::string isa =
       "auto";  // "ref", "avx2", ...: results may differ between sets, never within one
   std::string kv_type = "f32";
+  /// What the model's own draft head multiplies with for its logits: "model", the model's output
+  /// head, or "fp8", a copy of it in 8 bits. The copy halves the bytes of a draft; it may change
+  /// drafts, never a result.
+  std::string draft_head = "fp8";
   Compat compat;
   /// Called with weight bytes done and in total while the model loads; may be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;

@@ -101,6 +101,7 @@ void add_logits(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->check(whole_number(0))
       ->group("Output");
+  options->model.draft_head = "model";  // logits are compared with an oracle's
   add_engine_options(*command, options->model);
   add_output_options(*command, options->output);
   command->callback(

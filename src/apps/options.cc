@@ -123,6 +123,14 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->type_name("TYPE")
       ->group(kGroup)
       ->capture_default_str();
+  command
+      .add_option("--draft-head",
+                  options.draft_head,
+                  "Output head of the model's own drafts: model, or fp8 (a copy; other drafts, the "
+                  "same text)")
+      ->type_name("HEAD")
+      ->group(kGroup)
+      ->capture_default_str();
   command.add_option("--experts", options.experts, "Where experts live: auto, resident")
       ->type_name("WHERE")
       ->group(kGroup)
@@ -150,6 +158,7 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   out.prefill_chunk = options.prefill_chunk;
   out.isa = options.isa;
   out.kv_type = options.kv_type;
+  out.draft_head = options.draft_head;
   return out;
 }
 

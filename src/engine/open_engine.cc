@@ -42,6 +42,12 @@ std::size_t context_of(const foretoken::EngineOptions& options, const models::Mo
   return options.context;
 }
 
+models::DraftOutput draft_output_of(const foretoken::EngineOptions& options) {
+  if (options.draft_head == "model") return models::DraftOutput::kModelHead;
+  if (options.draft_head == "fp8") return models::DraftOutput::kF8Copy;
+  fail("draft_head is {}, expected 'model' or 'fp8'", in_quotes(options.draft_head));
+}
+
 void check_options(const foretoken::EngineOptions& options) {
   if (options.kv_type != "f32") {
     fail("kv_type is {}, expected 'f32': it is the only cache type of this version",
@@ -63,6 +69,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.clock = std::make_unique<SteadyClock>();
   const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
+  const models::DraftOutput draft_output = draft_output_of(options);
   const kernels::Isa isa = isa_of(options);
   parts.pool = std::make_unique<ThreadPool>(threads_of(options));
   parts.backend = kernels::make_cpu_backend(isa, *parts.pool);
@@ -80,6 +87,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
                          *parts.pool,
                          {.compat = {.draft_starts_cold = options.compat.draft_starts_cold,
                                      .draft_chains_raw = options.compat.draft_chains_raw},
+                          .draft_output = draft_output,
                           .progress = options.load_progress});
   parts.context = context_of(options, parts.model->config());
   parts.prefill_chunk = std::min(options.prefill_chunk, parts.context);
