@@ -68,16 +68,16 @@ void Session::begin(TokenSpan prompt) {
   state_.n_prompt = prompt.size();
 }
 
-ConstMatrix Session::prefill(std::size_t chunk, std::stop_token stop) {
+ConstMatrix Session::prefill(std::size_t chunk, const std::stop_token& stop) {
   const std::size_t n = std::min(chunk, n_unfed());
-  return speculation::prefill_chunk(state_, n, std::move(stop)).logits;
+  return speculation::prefill_chunk(state_, n, stop).logits;
 }
 
 Token Session::first_token(ConstMatrix logits) {
   return speculation::first_token(state_, logits);
 }
 
-RoundReport Session::round(std::size_t tokens_left, std::stop_token stop) {
+RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop) {
   FT_CHECK(tokens_left > 0 && has_room());
   const std::size_t n_free = cache_->max_tokens() - cache_->length();
   // The round's own token comes free: it needs neither a draft nor, yet, a position.
@@ -90,7 +90,7 @@ RoundReport Session::round(std::size_t tokens_left, std::stop_token stop) {
     proposer = source_views_[report.plan.source];
     report.source = proposer->name();
   }
-  report.result = speculation::decode_round(state_, proposer, report.plan.depth, std::move(stop));
+  report.result = speculation::decode_round(state_, proposer, report.plan.depth, stop);
   planner_.record(report.plan, speculation::outcome_of(report.result));
   return report;
 }

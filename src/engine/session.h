@@ -56,7 +56,7 @@ class Session {
   std::size_t n_unfed() const noexcept { return tokens_.size() - cache_->length(); }
   /// Feeds the next tokens of the prompt, at most `chunk`. Returns the logits of the last prompt
   /// position with the last chunk, an empty matrix before. Throws Cancelled.
-  ConstMatrix prefill(std::size_t chunk, std::stop_token stop);
+  ConstMatrix prefill(std::size_t chunk, const std::stop_token& stop);
   /// Samples and commits the first token from the logits of the last chunk.
   Token first_token(ConstMatrix logits);
 
@@ -64,7 +64,7 @@ class Session {
   bool has_room() const noexcept { return cache_->length() < cache_->max_tokens(); }
   /// One round that commits at most `tokens_left` >= 1 tokens. Throws Cancelled; the session is
   /// then as before.
-  RoundReport round(std::size_t tokens_left, std::stop_token stop);
+  RoundReport round(std::size_t tokens_left, const std::stop_token& stop);
 
   /// Committed tokens, the prompt first.
   TokenSpan tokens() const noexcept { return tokens_; }
