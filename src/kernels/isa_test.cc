@@ -58,8 +58,7 @@ TEST(Pack_Refuses, PartsThatDoNotFitTogether) {
     const StoredMatrix parts[] = {first.matrix, second.matrix};
     EXPECT_THROW(test.backend->packed_bytes(parts), LogicError);
   };
-  const TestMatrixShape shape = {
-      .dtype = DType::kF8E4M3, .n_rows = 8, .n_cols = 32, .block = 16};
+  const TestMatrixShape shape = {.dtype = DType::kF8E4M3, .n_rows = 8, .n_cols = 32, .block = 16};
   TestMatrixShape other = shape;
   other.n_cols = 31;
   refuses(shape, other);
@@ -84,8 +83,8 @@ TEST(Pack_Refuses, PartsThatDoNotFitTogether) {
 TEST(Pack_Scales, MayBeMissingFromSomeParts) {
   std::mt19937 rng(2);
   TestBackend test(Isa::kRef, 1);
-  const TestMatrix scaled = make_matrix(
-      {.dtype = DType::kF8E4M3, .n_rows = 3, .n_cols = 20, .block = 16}, rng);
+  const TestMatrix scaled =
+      make_matrix({.dtype = DType::kF8E4M3, .n_rows = 3, .n_cols = 20, .block = 16}, rng);
   const TestMatrix plain = make_matrix({.dtype = DType::kF8E4M3, .n_rows = 2, .n_cols = 20}, rng);
   for (const bool scaled_first : {true, false}) {
     const StoredMatrix parts[] = {scaled_first ? scaled.matrix : plain.matrix,

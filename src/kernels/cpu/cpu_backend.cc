@@ -1,21 +1,22 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#include "kernels/cpu/linear_schedule.h"
+
 #include <algorithm>
 #include <cassert>
 
 namespace ft::kernels {
 namespace {
 
-// Costs are counted in weight bytes streamed, about 0.1 ns each with both cores at it.
+// Costs are counted in bytes of weights streamed for one row, about 0.05 ns each with both cores at
+// it.
 
-/// Below this a fork-join costs more than the second thread saves.
-constexpr std::size_t kForkCost = std::size_t{6} * 1024;
+/// Below this a fork-join (about a microsecond) costs more than the second thread saves.
+constexpr std::size_t kForkCost = std::size_t{16} * 1024;
 /// Smallest share of work worth claiming on its own.
-constexpr std::size_t kMinItemCost = std::size_t{4} * 1024;
-/// Shares per thread of a large call: the last ones even out what the first ones did not.
-constexpr std::size_t kItemsPerThread = 16;
-/// Products planned per fork-join; further ones follow in another. The plan lives on the stack.
-constexpr std::size_t kMaxOps = 64;
+constexpr std::size_t kMinItemCost = std::size_t{8} * 1024;
+/// Largest one: a thread that loses its processor keeps the others waiting for no more than this.
+constexpr std::size_t kMaxItemCost = std::size_t{2} << 20;
 /// Input of a block of rows that stays in a core's L2 cache while all tiles pass over it.
 constexpr std::size_t kBlockInputBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinBlockRows = 48;
@@ -24,15 +25,14 @@ std::size_t divide_up(std::size_t n, std::size_t d) noexcept {
   return (n + d - 1) / d;
 }
 
-/// How one product is cut: row blocks times runs of tiles, the latter fastest.
+/// How one product is cut: row blocks times steps of a tile or a few, the latter fastest.
 struct LinearPlan {
   std::size_t n_tiles = 0;
-  std::size_t tile_cost = 0;  // one tile times one row block
-  std::size_t rows_per_block = 0;
+  std::size_t tiles_per_step = 1;
+  std::size_t steps_per_block = 0;
   std::size_t n_row_blocks = 0;
-  std::size_t tiles_per_item = 1;
-  std::size_t items_per_block = 0;
-  std::size_t first_item = 0;
+  std::size_t rows_per_block = 0;
+  std::size_t step_cost = 0;
 };
 
 std::size_t op_units(const WeightFormat& format, const MatmulOp& op) noexcept {
@@ -41,33 +41,38 @@ std::size_t op_units(const WeightFormat& format, const MatmulOp& op) noexcept {
 std::size_t op_units(const WeightFormat& format, const SwigluOp& op) noexcept {
   return count_units(format, op.weight->n_out, true);
 }
-bool op_adds(const MatmulOp& op) noexcept {
-  return op.store == MatmulOp::Store::kAdd;
+/// A step must hold whole pairs of gate and up.
+std::size_t tiles_per_step(const WeightFormat& /*format*/, const MatmulOp& /*op*/) noexcept {
+  return 1;
 }
-bool op_adds(const SwigluOp& /*op*/) noexcept {
-  return false;
-}
-/// A run of tiles must hold whole pairs of gate and up.
-std::size_t tile_multiple(const WeightFormat& format, const MatmulOp& /*op*/) noexcept {
-  return format.tile_units == 1 ? 1 : 2;
-}
-std::size_t tile_multiple(const WeightFormat& /*format*/, const SwigluOp& /*op*/) noexcept {
-  return 2;
+std::size_t tiles_per_step(const WeightFormat& format, const SwigluOp& /*op*/) noexcept {
+  return format.tile_units == 1 ? 2 : 1;
 }
 
 template <typename Op>
-LinearPlan plan_shape(const WeightFormat& format, const Op& op) noexcept {
+LinearPlan plan_shape(const WeightFormat& format, const Op& op, std::size_t n_threads) noexcept {
   assert(op.x.n_cols == op.weight->n_in);
   LinearPlan plan;
   plan.n_tiles = count_tiles(format, op_units(format, op));
+  plan.tiles_per_step = tiles_per_step(format, op);
+  plan.steps_per_block = divide_up(plan.n_tiles, plan.tiles_per_step);
+  if (op.y.n_rows == 0) {
+    return plan;
+  }
   const std::size_t row_bytes = std::max<std::size_t>(1, op.x.n_cols * sizeof(float));
   const std::size_t cached_rows = std::max(kMinBlockRows, kBlockInputBytes / row_bytes);
-  const std::size_t most = std::min(cached_rows, kMaxTaskRows);
-  plan.n_row_blocks = divide_up(op.y.n_rows, most);
-  plan.rows_per_block = plan.n_row_blocks == 0 ? 0 : divide_up(op.y.n_rows, plan.n_row_blocks);
-  // Beyond a few rows arithmetic outweighs the stream: eight rows of f32 multiply-adds take about
-  // as long as a byte.
-  plan.tile_cost = tile_bytes(format, *op.weight) * (1 + plan.rows_per_block / 8);
+  const std::size_t wanted = divide_up(op.y.n_rows, std::min(cached_rows, kMaxTaskRows));
+  // A narrow matrix needs more row blocks to occupy the threads.
+  const std::size_t for_threads = divide_up(4 * n_threads, plan.steps_per_block);
+  plan.n_row_blocks =
+      std::max(wanted, std::min(for_threads, divide_up(op.y.n_rows, kMinBlockRows)));
+  plan.rows_per_block = divide_up(op.y.n_rows, plan.n_row_blocks);
+  plan.n_row_blocks = divide_up(op.y.n_rows, plan.rows_per_block);
+  // Four rows of multiply-adds take about as long as a byte.
+  const std::size_t tile_elements =
+      format.tile_units * format.unit_outputs * round_up(op.weight->n_in, kGroupCols);
+  plan.step_cost = plan.tiles_per_step *
+                   (tile_bytes(format, *op.weight) + tile_elements * (plan.rows_per_block - 1) / 4);
   return plan;
 }
 
@@ -108,76 +113,61 @@ Weight CpuBackend::pack_gate_up(const StoredMatrix& gate,
 template <typename Op>
 void CpuBackend::run_linear(std::span<const Op> ops) noexcept {
   const WeightFormat& format = kernels_.weight_format;
-  LinearPlan plans[kMaxOps];
-  std::size_t total_cost = 0;
+  LinearPlan plans[LinearSchedule::kMaxOps];
+  LinearSchedule schedule;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    plans[i] = plan_shape(format, ops[i]);
-    total_cost += plans[i].tile_cost * plans[i].n_tiles * plans[i].n_row_blocks;
-  }
-  const std::size_t item_cost =
-      std::max(kMinItemCost, total_cost / (pool_.n_threads() * kItemsPerThread));
-  std::size_t n_items = 0;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    LinearPlan& plan = plans[i];
-    const std::size_t multiple = tile_multiple(format, ops[i]);
-    const std::size_t wanted = item_cost / std::max<std::size_t>(1, plan.tile_cost);
-    plan.tiles_per_item = std::max<std::size_t>(1, wanted);
-    if (plan.tiles_per_item > 1 || format.tile_units == 1) {
-      plan.tiles_per_item = round_up(plan.tiles_per_item, multiple);
-    }
-    plan.items_per_block = divide_up(plan.n_tiles, plan.tiles_per_item);
-    plan.first_item = n_items;
-    n_items += plan.items_per_block * plan.n_row_blocks;
+    plans[i] = plan_shape(format, ops[i], pool_.n_threads());
+    schedule.add(plans[i].n_row_blocks * plans[i].steps_per_block, plans[i].step_cost);
   }
   const auto run_items = [&](std::size_t begin, std::size_t end, std::size_t thread) {
-    std::size_t i = 0;
-    for (std::size_t item = begin; item < end; ++item) {
-      while (i + 1 < ops.size() && plans[i + 1].first_item <= item) {
-        ++i;
-      }
-      const Op& op = ops[i];
+    schedule.for_steps(begin, end, [&](std::size_t i, std::size_t step, std::size_t end_step) {
       const LinearPlan& plan = plans[i];
-      const std::size_t index = item - plan.first_item;
-      const std::size_t row = index / plan.items_per_block * plan.rows_per_block;
-      const std::size_t tile = index % plan.items_per_block * plan.tiles_per_item;
-      const LinearTask task = {
-          .weight = op.weight,
-          .x = op.x.data,
-          .x_stride = op.x.stride,
-          .x_rows = op.x_rows,
-          .y = op.y.data,
-          .y_stride = op.y.stride,
-          .n_y = op.y.n_cols,
-          .row_begin = row,
-          .row_end = std::min(row + plan.rows_per_block, op.y.n_rows),
-          .tile_begin = tile,
-          .tile_end = std::min(tile + plan.tiles_per_item, plan.n_tiles),
-          .adds = op_adds(op),
-          .scratch = scratch(thread),
-      };
-      if constexpr (std::is_same_v<Op, MatmulOp>) {
-        kernels_.matmul(task);
-      } else {
-        kernels_.swiglu(task);
+      while (step < end_step) {
+        const std::size_t block = step / plan.steps_per_block;
+        const std::size_t first = step - block * plan.steps_per_block;
+        const std::size_t n = std::min(end_step - step, plan.steps_per_block - first);
+        const std::size_t row = block * plan.rows_per_block;
+        run_tiles(ops[i],
+                  {.row_begin = row,
+                   .row_end = std::min(row + plan.rows_per_block, ops[i].y.n_rows),
+                   .tile_begin = first * plan.tiles_per_step,
+                   .tile_end = std::min((first + n) * plan.tiles_per_step, plan.n_tiles),
+                   .scratch = scratch(thread)});
+        step += n;
       }
-    }
+    });
   };
-  if (total_cost < kForkCost) {
-    run_items(0, n_items, 0);
+  const bool is_small = schedule.total_cost() < kForkCost;
+  schedule.cut(is_small ? 1 : pool_.n_threads(), kMinItemCost, kMaxItemCost);
+  pool_.parallel_for(schedule.n_items(), 1, run_items);
+}
+
+template <typename Op>
+void CpuBackend::run_tiles(const Op& op, LinearTask task) const noexcept {
+  task.weight = op.weight;
+  task.x = op.x.data;
+  task.x_stride = op.x.stride;
+  task.x_rows = op.x_rows;
+  task.y = op.y.data;
+  task.y_stride = op.y.stride;
+  task.n_y = op.y.n_cols;
+  if constexpr (std::is_same_v<Op, MatmulOp>) {
+    task.adds = op.store == MatmulOp::Store::kAdd;
+    kernels_.matmul(task);
   } else {
-    pool_.parallel_for(n_items, 1, run_items);
+    kernels_.swiglu(task);
   }
 }
 
 void CpuBackend::matmul(std::span<const MatmulOp> ops) noexcept {
-  for (; !ops.empty(); ops = ops.subspan(std::min(kMaxOps, ops.size()))) {
-    run_linear(ops.first(std::min(kMaxOps, ops.size())));
+  for (; !ops.empty(); ops = ops.subspan(std::min(LinearSchedule::kMaxOps, ops.size()))) {
+    run_linear(ops.first(std::min(LinearSchedule::kMaxOps, ops.size())));
   }
 }
 
 void CpuBackend::swiglu(std::span<const SwigluOp> ops) noexcept {
-  for (; !ops.empty(); ops = ops.subspan(std::min(kMaxOps, ops.size()))) {
-    run_linear(ops.first(std::min(kMaxOps, ops.size())));
+  for (; !ops.empty(); ops = ops.subspan(std::min(LinearSchedule::kMaxOps, ops.size()))) {
+    run_linear(ops.first(std::min(LinearSchedule::kMaxOps, ops.size())));
   }
 }
 

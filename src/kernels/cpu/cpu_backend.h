@@ -42,6 +42,9 @@ class CpuBackend final : public Backend {
   float* scratch(std::size_t thread) noexcept;
   template <typename Op>
   void run_linear(std::span<const Op> ops) noexcept;
+  /// Fills the task's operands from `op` and runs it.
+  template <typename Op>
+  void run_tiles(const Op& op, LinearTask task) const noexcept;
   /// body(row) for every row; on the caller alone if the whole costs less than a fork.
   void for_rows(std::size_t n_rows,
                 std::size_t row_cost,

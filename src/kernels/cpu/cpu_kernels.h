@@ -37,19 +37,20 @@ inline constexpr std::size_t kMaxTaskRows = 256;
 /// Rows [row_begin, row_end) times the weight's tiles [tile_begin, tile_end) of one product. For
 /// swiglu a tile's outputs are alternating units of gate and up.
 struct LinearTask {
-  const Weight* weight;
-  const float* x;
-  std::size_t x_stride;
-  const std::uint32_t* x_rows;  // or nullptr
-  float* y;
-  std::size_t y_stride;
-  std::size_t n_y;  // columns of y
-  std::size_t row_begin;
-  std::size_t row_end;
-  std::size_t tile_begin;
-  std::size_t tile_end;
-  bool adds;  // y += product
-  float* scratch;
+  std::size_t row_begin = 0;
+  std::size_t row_end = 0;
+  std::size_t tile_begin = 0;
+  std::size_t tile_end = 0;
+  float* scratch = nullptr;
+
+  const Weight* weight = nullptr;
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  const std::uint32_t* x_rows = nullptr;  // or nullptr
+  float* y = nullptr;
+  std::size_t y_stride = 0;
+  std::size_t n_y = 0;  // columns of y
+  bool adds = false;    // y += product
 };
 
 /// Some heads of one row; fields as in AttentionArgs.
