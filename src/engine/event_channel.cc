@@ -1,8 +1,18 @@
 #include "engine/event_channel.h"
 
+#include <chrono>
 #include <utility>
 
 namespace ft::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long events of a fast producer may wait: below what a reader notices, above what a token
+/// takes.
+constexpr std::chrono::milliseconds kPace{4};
+
+}  // namespace
 
 void EventChannel::push(foretoken::Event event) {
   bool wake = false;
@@ -15,7 +25,9 @@ void EventChannel::push(foretoken::Event event) {
     }
     if (is_abandoned_) return;
     events_.push_back(std::move(event));
-    wake = consumer_waits_;
+    const Time now = Clock::now();
+    wake = consumer_waits_ && (now - last_wake_ >= kPace || events_.size() >= capacity_);
+    if (wake) last_wake_ = now;
   }
   if (wake) readable_.notify_one();
 }
@@ -45,21 +57,29 @@ std::optional<foretoken::Event> EventChannel::next() {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    if (events_.empty() && !is_closed_) {
-      consumer_waits_ = true;
-      readable_.wait(lock, [this] { return !events_.empty() || is_closed_; });
-      consumer_waits_ = false;
-    }
+    if (events_.empty() && !is_closed_) wait_for_event(lock);
     if (events_.empty()) {
       if (error_) throw foretoken::Error(*error_);
       return std::nullopt;
     }
     event = std::move(events_.front());
     events_.pop_front();
+    last_read_ = Clock::now();
     wake = producer_waits_;
   }
   if (wake) writable_.notify_one();
   return event;
+}
+
+void EventChannel::wait_for_event(std::unique_lock<std::mutex>& lock) {
+  const auto is_ready = [this] { return !events_.empty() || is_closed_; };
+  consumer_waits_ = true;
+  // Having read an event within kPace, the consumer may not be woken for the next: it looks again
+  // when kPace is over. After that the producer's next event wakes it.
+  if (Clock::now() - last_read_ >= kPace || !readable_.wait_for(lock, kPace, is_ready)) {
+    readable_.wait(lock, is_ready);
+  }
+  consumer_waits_ = false;
 }
 
 void EventChannel::cancel() noexcept {

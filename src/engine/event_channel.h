@@ -4,6 +4,7 @@
 
 #include "foretoken/foretoken.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -38,7 +39,10 @@ class EventChannel {
   void abandon() noexcept;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
+
   void close(std::optional<foretoken::Event> last, std::optional<foretoken::Error> error);
+  void wait_for_event(std::unique_lock<std::mutex>& lock);
 
   const std::size_t capacity_;
   std::stop_source stop_;
@@ -50,9 +54,13 @@ class EventChannel {
   bool is_closed_ = false;
   bool is_cancelled_ = false;
   bool is_abandoned_ = false;
-  // A wake-up costs a system call, so each side is woken only while it waits.
+  // A wake-up costs a system call, and the consumer it starts takes a core from a compute thread.
+  // So each side is woken only while it waits, and the consumer at most once per kPace: between
+  // wake-ups it looks by itself.
   bool consumer_waits_ = false;
   bool producer_waits_ = false;
+  Time last_wake_;  // of the consumer
+  Time last_read_;
 };
 
 }  // namespace ft::engine
