@@ -1,5 +1,5 @@
 # The front door. `make demo` and `make test` need nothing but a Debian 12 machine; everything else is for developers.
-.PHONY: all demo test test-fast test-slow check format asan tsan fuzz bench-kernels clean help
+.PHONY: all build-tests demo test test-fast test-slow check format asan tsan fuzz bench-kernels clean help
 .DEFAULT_GOAL := all
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
@@ -26,7 +26,7 @@ test: build-tests ## install what is missing, build, run all tests
 test-fast: build-tests ## only the tests that need no model (< 60 s)
 	@ctest --test-dir build -j $(JOBS) --output-on-failure -L fast
 
-test-slow:       ## every instruction set, NEON under emulation, long fuzzing
+test-slow:       ## all tests, NEON under emulation, long fuzzing
 	@tools/test_slow.sh
 
 check:           ## format, layers, clang-tidy: what CI gates on
@@ -48,8 +48,8 @@ fuzz:            ## every fuzzer for FUZZ_SECONDS seconds
 bench-kernels:   ## micro-benchmarks of the kernels
 	@tools/setup.sh test
 	@cmake --preset release $(CMAKE_FLAGS) -DFT_BENCH=ON >/dev/null
-	@cmake --build build --target kernels_bench -j $(JOBS)
-	@build/bench/kernels_bench
+	@cmake --build build --target kernels_bench attention_bench -j $(JOBS)
+	@build/bench/kernels_bench && build/bench/attention_bench
 
 clean:           ## remove all build folders
 	@rm -rf build build-*

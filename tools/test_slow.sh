@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests that CI has no time for: all tests once per instruction set this processor has, the kernels on NEON under
+# The tests that CI has no time for: all tests (they cover every instruction set of this processor), the kernels on NEON under
 # emulation, ten minutes of fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

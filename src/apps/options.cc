@@ -54,6 +54,7 @@ std::string read_standard_input() {
     if (out.size() > kMaxPromptBytes)
       fail("the prompt on standard input is longer than {} bytes", kMaxPromptBytes);
   }
+  if (std::ferror(stdin) != 0) throw IoError("cannot read the prompt from standard input");
   return out;
 }
 

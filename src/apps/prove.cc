@@ -110,7 +110,7 @@ class Proof {
     std::vector<std::size_t> thread_counts = {1};
     const std::size_t n_threads =
         options_.model.n_threads == 0 ? usable_cores() : options_.model.n_threads;
-    if (n_threads != 1) thread_counts.push_back(n_threads);
+    thread_counts.push_back(std::max<std::size_t>(n_threads, 2));
     for (const std::size_t n : thread_counts) {
       run_engine(n);
       if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
@@ -125,6 +125,7 @@ class Proof {
     wanted.n_threads = n_threads;
     foretoken::Engine engine = foretoken::Engine::open(wanted);
     if (request_.prompt.empty()) prepare(engine);
+    if (environment_.interrupts.was_interrupted()) return;
     const std::vector<Variant> all = variants(options_, engine.model(), n_threads);
     ProgressBar bar(fmt::format("proving, {} threads", n_threads),
                     options_.output.wants_progress());
@@ -217,8 +218,8 @@ class Proof {
 
 void add_prove(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("prove",
-                                         "Run a request with speculation on and off, all thread "
-                                         "counts and chunk sizes; compare bit for bit");
+                                         "Run a request with speculation on and off, one thread "
+                                         "and several, all chunk sizes; compare bit for bit");
   auto options = std::make_shared<ProveOptions>();
   add_prompt_options(*command, options->prompt);
   add_generation_options(*command, options->generation);

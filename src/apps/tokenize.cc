@@ -71,10 +71,8 @@ void add_tokenize(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("tokenize", "Text or a chat request to ids, a JSON array");
   auto options = std::make_shared<TokenizeOptions>();
   add_model_argument(*command, options->model);
-  command->add_option("TEXT",
-                      options->text,
-                      "The text->type_name("
-                      "); alone, it needs no MODEL before it");
+  command->add_option("TEXT", options->text, "The text; alone, it needs no MODEL before it")
+      ->type_name("");
   command->add_option("--file", options->file, "File with the text")
       ->type_name("FILE")
       ->group("Input");

@@ -236,6 +236,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   }
   Checkpoint checkpoint;
   checkpoint.folder_ = is_folder ? path : path.parent_path();
+  if (checkpoint.folder_.empty()) checkpoint.folder_ = ".";
   const fs::path& folder = checkpoint.folder_;
   if (!is_there(folder / "config.json")) {
     fail("checkpoint: {} holds no config.json, so it is no model folder", name_of(folder));

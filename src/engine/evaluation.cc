@@ -67,12 +67,12 @@ std::optional<DraftChain> open_chain(const EngineCore& core,
   if (request.n_drafts == 0) return std::nullopt;
   const models::DraftHead* head = core.model().draft_head();
   if (head == nullptr) fail("drafts were asked for, and the model has no next-token (MTP) layer");
-  const std::size_t n_rows = request.tokens.size() - 1 + request.n_drafts;
-  if (n_rows > core.parts().context) {
+  const std::size_t context = core.parts().context;
+  if (request.n_drafts > context || request.tokens.size() - 1 > context - request.n_drafts) {
     fail("{} drafts after a prompt of {} tokens do not fit into the context of {}",
          request.n_drafts,
          request.tokens.size(),
-         core.parts().context);
+         context);
   }
   return std::make_optional<DraftChain>(*head, core.parts().context);
 }

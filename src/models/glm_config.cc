@@ -15,6 +15,8 @@ namespace {
 // real tensors.
 constexpr Range kLayers{1, 128};
 constexpr Range kWidth{1, 1 << 20};
+// Rows of the latent and index caches: within kernels::kMaxKeyDim with the rotary part.
+constexpr Range kCacheRow{1, 1 << 16};
 constexpr Range kHeads{1, 4096};
 constexpr Range kVocab{1, 1 << 24};
 constexpr Range kPositions{1, 1 << 30};
@@ -28,7 +30,7 @@ void read_attention(const ConfigReader& reader, GlmConfig& config) {
   shape.d_model = config.d_model;
   shape.n_heads = reader.count("num_attention_heads", kHeads);
   shape.q_rank = reader.count("q_lora_rank", kWidth);
-  shape.latent_dim = reader.count("kv_lora_rank", kWidth);
+  shape.latent_dim = reader.count("kv_lora_rank", kCacheRow);
   shape.nope_dim = reader.count("qk_nope_head_dim", kWidth);
   shape.rope_dim = reader.count("qk_rope_head_dim", kRotary);
   shape.value_dim = reader.count("v_head_dim", kWidth);
@@ -133,7 +135,7 @@ void read_indexer(const ConfigReader& reader, GlmConfig& config) {
   if (!has_any) return;
   nn::IndexerShape shape;
   shape.n_heads = reader.count("index_n_heads", kHeads);
-  shape.head_dim = reader.count("index_head_dim", kWidth);
+  shape.head_dim = reader.count("index_head_dim", kCacheRow);
   shape.top_k = reader.count("index_topk", kPositions);
   if (shape.head_dim < config.attention.rope_dim) {
     reader.problem("index_head_dim is {}, expected at least qk_rope_head_dim = {}",

@@ -247,7 +247,7 @@ std::size_t heads_per_task(std::size_t n_heads,
 }  // namespace
 
 void CpuBackend::attend(const AttentionArgs& args) noexcept {
-  assert(args.latent_dim <= args.key_dim && args.key_dim <= kScratchFloats / 2);
+  assert(args.latent_dim <= args.key_dim && args.key_dim <= kMaxKeyDim);
   const std::size_t n_rows = args.q.n_rows;
   const std::size_t heads =
       heads_per_task(args.n_heads, std::max<std::size_t>(1, n_rows), pool_.n_threads());

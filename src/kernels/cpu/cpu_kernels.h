@@ -30,6 +30,7 @@ namespace ft::kernels {
 
 /// Working memory of each thread, 64-byte aligned, contents undefined.
 inline constexpr std::size_t kScratchFloats = std::size_t{256} * 1024;
+static_assert(kMaxKeyDim + kKeyChunk <= kScratchFloats);
 /// Rows of one LinearTask at most, so that accumulators of a block of rows fit into the scratch
 /// memory.
 inline constexpr std::size_t kMaxTaskRows = 256;

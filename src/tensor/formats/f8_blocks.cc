@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace ft {
 namespace {
@@ -30,7 +31,8 @@ F8Blocks::F8Blocks(const StoredMatrix& source, ThreadPool& pool)
     for (std::size_t c = begin; c < end; ++c) {
       largest = std::max(largest, std::fabs(source.at(row, c)));
     }
-    const float scale = largest > 0 ? largest / kLargestCode : 1.0F;
+    // Not below the smallest normal: a block of denormals must not divide by zero.
+    const float scale = std::max(largest / kLargestCode, std::numeric_limits<float>::min());
     scales[row * n_blocks_ + block] = scale;
     for (std::size_t c = begin; c < end; ++c) {
       codes[row * n_cols_ + c] = float_to_f8e4m3(source.at(row, c) / scale);

@@ -51,6 +51,13 @@ TEST(F8Blocks, IsExact_WhenValuesAreCodesTimesAPowerOfTwo) {
   for (std::size_t c = 0; c < values.size(); ++c) EXPECT_EQ(blocks.view().at(0, c), values[c]);
 }
 
+TEST(F8Blocks, StaysFinite_WhenABlockHoldsOnlyDenormals) {
+  const std::vector<float> values(130, 1e-44F);
+  ThreadPool pool(1);
+  const F8Blocks blocks(as_stored(values, 1, values.size()), pool);
+  for (std::size_t c = 0; c < values.size(); ++c) EXPECT_NEAR(blocks.view().at(0, c), 0, 1e-40);
+}
+
 TEST(F8Blocks, KeepsZeros_WhenABlockIsAllZero) {
   const std::vector<float> values(130, 0.0F);
   ThreadPool pool(1);
