@@ -288,6 +288,7 @@ TEST(BadInput, Options) {
                                                          {"--isa", "mmx"},
                                                          {"--kv-type", "bf16"},
                                                          {"--trace", "/no/such/folder/trace"},
+                                                         {"--trace", (kModel / "trace").string()},
                                                          {"--no-such-option"},
                                                          {"glm-mini", "glm-mini"}};
   for (const std::vector<std::string>& words : refused) {

@@ -4,9 +4,11 @@
 #include "apps/outcome.h"
 #include "apps/progress.h"
 #include "apps/result_writer.h"
+#include "base/error.h"
 #include "io/file.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -68,9 +70,23 @@ Outcome stream_to_output(foretoken::TokenStream& stream,
   });
 }
 
+// Opening a trace truncates it, so a name among the model's own files is a mistake to stop.
+void refuse_model_files(const std::filesystem::path& trace, const std::filesystem::path& model) {
+  namespace fs = std::filesystem;
+  const fs::path model_folder = fs::is_directory(model) ? model : fs::absolute(model).parent_path();
+  std::error_code ignored;
+  if (fs::equivalent(fs::absolute(trace).parent_path(), model_folder, ignored)) {
+    fail("--trace {} would be written into the model's folder; give it another place",
+         in_quotes(trace.string()));
+  }
+}
+
 int run(const GenerateOptions& options, Environment& environment) {
   std::optional<io::LineWriter> trace;
-  if (options.trace_file) trace.emplace(*options.trace_file);
+  if (options.trace_file) {
+    refuse_model_files(*options.trace_file, engine_options(options.model).model_path);
+    trace.emplace(*options.trace_file);
+  }
   foretoken::Engine engine = open_engine(options);
   foretoken::TokenStream stream =
       engine.submit(make_request(options, engine, trace ? &*trace : nullptr));

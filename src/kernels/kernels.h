@@ -30,7 +30,7 @@ namespace ft::kernels {
 /// order.
 inline constexpr std::size_t kKeyChunk = 256;
 /// The longest cache row of attend() and index_scores().
-inline constexpr std::size_t kMaxKeyDim = 128 * 1024;
+inline constexpr std::size_t kMaxKeyDim = std::size_t{128} * 1024;
 
 /// A weight matrix [n_out, n_in] in a backend's own layout, made by Backend::pack. A view: the
 /// bytes belong to whoever passed the destination to pack(). Stored width is kept (fp8 stays one

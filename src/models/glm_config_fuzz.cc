@@ -1,5 +1,5 @@
-// Reads the input as config.json of the GLM family. Whatever it is, the parser answers with a config,
-// a list of problems, or InvalidInput.
+// Reads the input as config.json of the GLM family. Whatever it is, the parser answers with a
+// config, a list of problems, or InvalidInput.
 #include "base/error.h"
 #include "json/json.h"
 #include "models/glm_config.h"

@@ -230,10 +230,13 @@ static void run_task(const LinearTask& task, std::size_t n_units, Finish finish)
   }
 }
 
+// Included once per instruction set, so each namespace gets one definition.
+// NOLINTNEXTLINE(misc-definitions-in-headers): see above
 void matmul(const LinearTask& task) noexcept {
   run_task(task, (task.weight->n_out + kUnitOutputs - 1) / kUnitOutputs, finish_matmul);
 }
 
+// NOLINTNEXTLINE(misc-definitions-in-headers): as matmul()
 void swiglu(const LinearTask& task) noexcept {
   const std::size_t n_hidden = task.weight->n_out / 2;
   run_task(task, (n_hidden + kUnitOutputs - 1) / kUnitOutputs * 2, finish_swiglu);
