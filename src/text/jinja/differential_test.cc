@@ -73,6 +73,12 @@ std::string to_text(const json::Value& value) {
   return writer.text();
 }
 
+void run_script(const std::string& name, const std::string& arguments) {
+  const std::string command =
+      "/usr/bin/python3 -W ignore '" FT_SOURCE_DIR "/tests/oracle/" + name + "' " + arguments;
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+}
+
 /// What Jinja makes of each input, in one run of the oracle.
 json::Value ask_oracle(const std::vector<Input>& inputs, const std::string& name) {
   const std::string stem = std::string(FT_BINARY_DIR) + "/jinja_" + name;
@@ -84,10 +90,7 @@ json::Value ask_oracle(const std::vector<Input>& inputs, const std::string& name
   }
   file << "]";
   file.close();
-  const std::string command = "/usr/bin/python3 '" FT_SOURCE_DIR
-                              "/tests/oracle/jinja_oracle.py' '" +
-                              stem + ".cases.json' '" + stem + ".results.json'";
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT(cert-env33-c): a fixed command
+  run_script("jinja_oracle.py", "'" + stem + ".cases.json' '" + stem + ".results.json'");
   return json::parse(read_file(stem + ".results.json"), "results of the oracle");
 }
 
@@ -116,6 +119,7 @@ void compare(const std::vector<Input>& inputs, const std::string& name) {
 
 void compare_table(const std::vector<DifferentialCase>& cases, const std::string& name) {
   std::vector<Input> inputs;
+  inputs.reserve(cases.size());
   for (const DifferentialCase& c : cases) {
     inputs.push_back(
         {std::string(c.source), std::string(c.context.empty() ? kDefaultContext : c.context)});
@@ -141,6 +145,21 @@ TEST(JinjaDifferential, AgreesOnFilters) {
 
 TEST(JinjaDifferential, AgreesOnMethods) {
   compare_table(method_cases(), "methods");
+}
+
+TEST(JinjaDifferential, AgreesOnRandomTemplates) {
+  constexpr int seed = 20250101;
+  constexpr int n_templates = 800;
+  const std::string path = std::string(FT_BINARY_DIR) + "/jinja_random.templates.json";
+  run_script("jinja_templates.py",
+             std::to_string(seed) + " " + std::to_string(n_templates) + " '" + path + "'");
+  const json::Value templates = json::parse(read_file(path), path);
+  std::vector<Input> inputs;
+  for (const json::Value& source : templates.as_array(path)) {
+    inputs.push_back({source.as_string(path), std::string(kDefaultContext)});
+  }
+  ASSERT_EQ(inputs.size(), static_cast<std::size_t>(n_templates));
+  compare(inputs, "random");
 }
 
 /// Every request of the list with a whole template; `add_generation_prompt` is what an absent one

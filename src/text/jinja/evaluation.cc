@@ -1,4 +1,5 @@
 // The expressions of an Interpreter.
+#include "base/error.h"
 #include "text/jinja/access.h"
 #include "text/jinja/dict.h"
 #include "text/jinja/interpreter.h"
@@ -180,11 +181,14 @@ Value Interpreter::evaluate_call(const Call& node, Scope& scope, const Value* ca
 
 Value Interpreter::evaluate_filter(const FilterExpr& node, Scope& scope, const Value* block_text) {
   Value input;
-  if (node.input != nullptr && block_text != nullptr) {
+  if (node.input == nullptr) {
+    FT_CHECK(block_text != nullptr);
+    input = *block_text;
+  } else if (block_text != nullptr) {
     // A chain of filters over a block: the innermost one takes its text.
     input = evaluate_filter(static_cast<const FilterExpr&>(*node.input), scope, block_text);
   } else {
-    input = node.input == nullptr ? *block_text : evaluate(*node.input, scope);
+    input = evaluate(*node.input, scope);
   }
   const Arguments arguments = evaluate_arguments(node.arguments, scope);
   runtime_.set_line(node.line);

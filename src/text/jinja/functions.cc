@@ -74,7 +74,8 @@ Value make_joiner(Runtime& runtime, Args arguments) {
   const Bound bound(runtime, "joiner()", arguments, {"sep"});
   JoinerObject joiner;
   joiner.separator = bound.has(0) ? bound[0] : runtime.string(", ");
-  return runtime.object(Kind::kJoiner, std::move(joiner), joiner.separator.depth());
+  const std::uint32_t depth = joiner.separator.depth();
+  return runtime.object(Kind::kJoiner, std::move(joiner), depth);
 }
 
 Value raise_exception(Runtime& runtime, Args arguments) {

@@ -49,8 +49,10 @@ TEST(JinjaLimits, BoundsTexts) {
   Limits limits;
   limits.max_text_bytes = 1'000'000;
   const std::string message = "1000000 is the limit";
-  for (const char* source : {"{% set ns = namespace(t='0123456789') %}{% for i in range(60) %}{% "
-                             "set ns.t = ns.t ~ ns.t %}{% endfor %}",
+  const char* doubling =
+      "{% set ns = namespace(t='0123456789') %}{% for i in range(60) %}{% set ns.t = ns.t ~ ns.t %}"
+      "{% endfor %}";
+  for (const char* source : {doubling,
                              "{{ 'ab' * 9223372036854775807 }}",
                              "{{ 'a'.center(999999999999) }}",
                              "{{ 'a'|indent(999999999999, true) }}",

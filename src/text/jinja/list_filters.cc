@@ -54,6 +54,13 @@ void sort_keyed(Runtime& runtime, std::vector<Keyed>& elements, bool is_reversed
   });
 }
 
+std::vector<Value> elements_of(std::vector<Keyed> keyed) {
+  std::vector<Value> out;
+  out.reserve(keyed.size());
+  for (Keyed& k : keyed) out.push_back(std::move(k.element));
+  return out;
+}
+
 Value first(Runtime& runtime, Input input, Args arguments) {
   const Bound bound(runtime, "filter 'first'", arguments, {});
   Cursor cursor(runtime, input);
@@ -119,15 +126,14 @@ Value sort(Runtime& runtime, Input input, Args arguments) {
   Value element;
   while (cursor.next(element)) {
     std::vector<Value> key;
+    key.reserve(paths.size());
     for (const auto& path : paths) {
       key.push_back(folded(runtime, item_at(runtime, element, path, {}), is_case_sensitive));
     }
     keyed.push_back({runtime.list(std::move(key)), element});
   }
   sort_keyed(runtime, keyed, bound.truth(0, false));
-  std::vector<Value> out;
-  for (Keyed& k : keyed) out.push_back(std::move(k.element));
-  return runtime.list(std::move(out));
+  return runtime.list(elements_of(std::move(keyed)));
 }
 
 Value unique(Runtime& runtime, Input input, Args arguments) {
@@ -173,9 +179,7 @@ Value sort_dict(Runtime& runtime, Input input, Args arguments) {
                      runtime.tuple({entry.key, entry.value}, input.is_trusted())});
   }
   sort_keyed(runtime, keyed, bound.truth(2, false));
-  std::vector<Value> out;
-  for (Keyed& k : keyed) out.push_back(std::move(k.element));
-  return runtime.list(std::move(out));
+  return runtime.list(elements_of(std::move(keyed)));
 }
 
 Value group_by(Runtime& runtime, Input input, Args arguments) {

@@ -23,6 +23,7 @@ const ft::json::Value& request() {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is libFuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // Small, so that one input takes milliseconds.
   ft::text::jinja::Limits limits;
