@@ -1,4 +1,4 @@
-// The lines of --trace: one JSON object per round. Field by field in docs/cli.md.
+// The lines of --trace: one JSON object per round. Field by field in docs/speculation.md.
 #pragma once
 
 #include "engine/session.h"
