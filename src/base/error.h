@@ -1,5 +1,6 @@
-// The exceptions of the project. Thrown when a load or a request cannot go on; caught in main(), in
-// the engine's per-request guard and (later) in the HTTP handler, nowhere else.
+// The exceptions of the project. Thrown when a load or a request cannot go on; caught in main() and
+// in the engine's per-request guard; elsewhere only to collect problems or to restore state and
+// throw again.
 //
 // A message is one line: what was tried, with which values, what to do.
 #pragma once

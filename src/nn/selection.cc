@@ -72,8 +72,6 @@ void Selection::choose(Compute compute,
       index_sets_.push_back({caches[sequences_[end]].index_keys, nullptr, n_visible_[end]});
     }
     const MutableMatrix scores = scores_.shape(end - begin, max_n);
-    // relu and the order of the keys do not change under a positive factor: the gate's
-    // 1/sqrt(n_heads) is dropped.
     compute.backend.index_scores({.q = rows_of(q, begin, end - begin),
                                   .gate = rows_of(gate, begin, end - begin),
                                   .sets = index_sets_,
