@@ -58,8 +58,8 @@ FakeState read_hidden(std::span<const float> row) {
 
 std::uint64_t digest(const FakeModelOptions& options, const FakeState& state) {
   if (options.is_repetitive) {
-    return mix(static_cast<std::uint64_t>(state.last + 1),
-               static_cast<std::uint64_t>(state.before_last + 1));
+    return mix(static_cast<std::uint64_t>(state.last) + 1,
+               static_cast<std::uint64_t>(state.before_last) + 1);
   }
   return mix(state.recurrent, state.attention);
 }
