@@ -21,6 +21,8 @@ namespace ft {
 inline constexpr std::size_t kPanelRows = 16;
 /// Columns that share a scale.
 inline constexpr std::size_t kQuantGroup = 64;
+/// Neighbouring columns of one output that lie together in a block.
+inline constexpr std::size_t kQuantStep = 4;
 
 enum class QuantFormat : std::uint8_t { kQ8, kQ4 };
 
@@ -46,8 +48,14 @@ struct QuantMatrix {
   }  // of a panel
   std::size_t code_bytes() const noexcept;
   std::size_t scale_bytes() const noexcept;
+  /// The code of one element, and the scale it shares with its group.
+  int code(std::size_t r, std::size_t c) const noexcept;
+  float scale(std::size_t r, std::size_t c) const noexcept;
   /// The value of one element in f32: the reference conversion, one rounding.
   float at(std::size_t r, std::size_t c) const noexcept;
+  /// Rows [begin, begin + n) of the same matrix; `begin` is a multiple of kPanelRows, and so is n
+  /// unless the rows are the last ones.
+  QuantMatrix rows(std::size_t begin, std::size_t n) const noexcept;
 };
 
 /// Quantizes one panel. `rows`: up to kPanelRows rows of n_cols finite f32, row i at rows + i *
@@ -61,5 +69,19 @@ void quantize_panel(QuantFormat format,
                     std::size_t stride,
                     std::byte* codes,
                     std::byte* scales) noexcept;
+
+/// Writes one block of codes, row-major in `codes`, in the format's order.
+void store_block(QuantFormat format,
+                 const std::int8_t (&codes)[kPanelRows][kQuantGroup],
+                 std::byte* to) noexcept;
+
+/// Gate and up as one matrix for the kernels' swiglu(): panels alternate, panel 2j holds gate's
+/// panel j and panel 2j + 1 that of up. Its n_rows counts whole panels, 2 * kPanelRows * n_panels()
+/// of either. Both have the same shape, format and scale_dtype; destinations hold twice the
+/// code_bytes() and scale_bytes() of either.
+QuantMatrix interleave_gate_up(const QuantMatrix& gate,
+                               const QuantMatrix& up,
+                               std::byte* codes,
+                               std::byte* scales) noexcept;
 
 }  // namespace ft
