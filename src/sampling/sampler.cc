@@ -62,27 +62,35 @@ void check_params(const SamplingParams& p, std::size_t n_vocab) {
   }
 }
 
-[[noreturn]] void bad_logit(std::size_t id, float logit) {
+[[noreturn]] void bad_logit(std::size_t id, float raw, float adjusted) {
+  if (std::isfinite(raw)) {
+    fail(
+        "sampling: penalties and logit_bias turn the logit {} of token {} into {}, use smaller "
+        "ones",
+        raw,
+        id,
+        adjusted);
+  }
   throw Error(
       ErrorCode::kInternal,
       fmt::format(
-          "sampling: the logit of token {} is {}; the forward that made it is broken", id, logit));
+          "sampling: the logit of token {} is {}; the forward that made it is broken", id, raw));
 }
 
-// The highest logit, ties to the lowest id. One comparison per element also finds what is not
-// finite.
-std::size_t argmax(std::span<const float> logits) {
+// The highest adjusted logit, ties to the lowest id. One comparison per element also finds what is
+// not finite.
+std::size_t argmax(std::span<const float> adjusted, std::span<const float> raw) {
   float best = -std::numeric_limits<float>::infinity();
-  std::size_t best_id = logits.size();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] <= best) continue;
-    if (!std::isfinite(logits[i])) bad_logit(i, logits[i]);
-    best = logits[i];
+  std::size_t best_id = adjusted.size();
+  for (std::size_t i = 0; i < adjusted.size(); ++i) {
+    if (adjusted[i] <= best) continue;
+    if (!std::isfinite(adjusted[i])) bad_logit(i, raw[i], adjusted[i]);
+    best = adjusted[i];
     best_id = i;
   }
-  if (best_id == logits.size()) {
+  if (best_id == adjusted.size()) {
     fail("sampling: no token can come, all {} logits are -inf (does logit_bias ban every token?)",
-         logits.size());
+         adjusted.size());
   }
   return best_id;
 }
@@ -133,7 +141,7 @@ Sampler::Sampler(SamplingParams params, std::size_t n_vocab)
 Token Sampler::pick(std::span<const float> logits, const History& history, NoisePurpose purpose) {
   FT_CHECK(logits.size() == n_vocab_);
   const std::span<const float> adjusted = penalised(logits, history);
-  const std::size_t best_id = argmax(adjusted);
+  const std::size_t best_id = argmax(adjusted, logits);
   const Best best{static_cast<Token>(best_id), adjusted[best_id]};
   if (params_.temperature == 0) return best.id;
   Race race(params_.seed, purpose, history.tokens.size());
@@ -154,7 +162,7 @@ void Sampler::probabilities(std::span<const float> logits,
                             std::span<float> out) {
   FT_CHECK(logits.size() == n_vocab_ && out.size() == n_vocab_);
   const std::span<const float> adjusted = penalised(logits, history);
-  const std::size_t best_id = argmax(adjusted);
+  const std::size_t best_id = argmax(adjusted, logits);
   const Best best{static_cast<Token>(best_id), adjusted[best_id]};
   std::fill(out.begin(), out.end(), 0.0f);
   if (params_.temperature == 0) {

@@ -49,7 +49,7 @@ class Sampler {
   /// The token at position history.tokens.size(). Gumbel-max over the filtered law with noise keyed
   /// by (seed, purpose, position, id); temperature 0 draws nothing. Equal values go to the lowest
   /// id. Logits [n_vocab] f32; -inf is a token that cannot come. Throws Error if a logit is NaN or
-  /// +inf, InvalidInput if all are -inf.
+  /// +inf, InvalidInput if penalties or biases make it so or if all are -inf.
   Token pick(std::span<const float> logits,
              const History& history,
              NoisePurpose purpose = NoisePurpose::kTarget);

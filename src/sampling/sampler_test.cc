@@ -215,6 +215,19 @@ TEST(Sampler_Penalties, RepetitionCountsThePromptToo) {
   EXPECT_EQ(Sampler(params, 3).pick(std::vector<float>{1, 2.5f, 2}, {prompt, 1}), 2);
 }
 
+TEST(Sampler_Penalties, ThatOverflowAreTheCallersFault) {
+  SamplingParams params = greedy();
+  params.presence_penalty = -3e38f;
+  params.frequency_penalty = -3e38f;
+  const std::vector<Token> history = {1};
+  try {
+    Sampler(params, 3).pick(std::vector<float>{1, 2, 3}, {history, 0});
+    FAIL();
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("turn the logit 2 of token 1 into inf"));
+  }
+}
+
 TEST(Sampler_Bias, MinusInfinityBans) {
   SamplingParams params;
   params.logit_bias = {{1, -kInf}};
