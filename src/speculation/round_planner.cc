@@ -8,13 +8,23 @@
 namespace ft::speculation {
 namespace {
 
-// Weight of one cost measurement once several are there, and how far one may move an estimate: an
-// interrupted round (another process, a page fault) must not look like a new machine.
+// Weight of one cost measurement, and how far one may raise an estimate: an interrupted round
+// (another process, a page fault) must not look like a slower machine.
 constexpr double kCostWeight = 0.2;
-constexpr double kMaxCostStep = 2;
+constexpr double kMaxRise = 1.25;
+// Nothing makes a round much shorter than it needs to be: below this share of the estimate the
+// estimate is of cold memory or of a busy machine, and is given up.
+constexpr double kStale = 0.65;
+// A single measurement may have found weights that were never read, memory that was never touched
+// or another process: it is believed up to a multiple of what the other n let expect.
+constexpr double kMaxSurprise = 2;
+// Measurements until an estimate is one of n alone.
+constexpr std::uint32_t kYoung = 6;
+// Rounds without drafts at the start: all else is compared with them, and the first is cold.
+constexpr std::uint32_t kBaselineRounds = 2;
 // Share of a change that is taken over by the n that were not measured just now: a longer context
 // or a busy machine slows every width.
-constexpr double kSharedCostWeight = 0.1;
+constexpr double kShare = 0.5;
 
 // A further row of a forward and a draft, as shares of a one-row forward, before either is
 // measured. Low: what looks cheap is tried, and one round corrects it.
@@ -37,51 +47,75 @@ constexpr double kForget = 0.25;
 constexpr double kHysteresis = 1.03;
 
 // Probes: at most one in so many rounds, and only while what they have cost stays below this share
-// of all time.
+// of all time plus a few rounds. The latter pay for the first trials of a source, which come at
+// once: one unlucky or cold round must not decide about a whole reply.
 constexpr std::uint64_t kProbeInterval = 16;
-constexpr double kRegretBudget = 0.01;
+constexpr double kRegretBudget = 0.006;
+constexpr double kRegretAllowance = 2;
+constexpr std::size_t kTrials = 4;
 
 }  // namespace
 
 void CostCurve::observe(std::size_t n, double cost_us) {
   cost_us = std::max(cost_us, 1e-3);
-  double& mean = means_us_.at(n);
-  std::uint32_t& count = counts_.at(n);
-  if (count == 0) {
-    mean = cost_us;
-    ++n_measured_;
-  } else {
-    const double ratio = std::clamp(cost_us / mean, 1 / kMaxCostStep, kMaxCostStep);
-    mean *= std::pow(ratio, std::max(kCostWeight, 1.0 / (count + 1)));
-    const double shared = std::pow(ratio, kSharedCostWeight);
-    for (std::size_t i = 0; i < means_us_.size(); ++i) {
-      if (i != n) means_us_.at(i) *= shared;
-    }
+  Cost& cost = costs_.at(n);
+  ++n_observed_;
+  end_ = std::max(end_, n + 1);
+  if (cost.count++ == 0) {
+    cost.mean_us = cost_us;
+    cost.n_averaged = 1;
+    return;
   }
-  ++count;
+  const double ratio = std::min(cost_us / cost.mean_us, kMaxRise);
+  const bool is_stale = ratio < kStale;
+  cost.n_averaged = is_stale ? 1 : cost.n_averaged + 1;
+  const double weight = is_stale ? 1 : std::max(kCostWeight, 1.0 / cost.n_averaged);
+  const double change = std::pow(ratio, weight);
+  const double shared = cost.count > kYoung ? std::pow(change, kShare) : 1;
+  for (std::size_t i = 0; i < end_; ++i) costs_[i].mean_us *= i == n ? change : shared;
+}
+
+// Of a measured n, as long as it is young: no more than a wider one.
+double CostCurve::bounded(std::size_t n) const {
+  const Cost& cost = costs_.at(n);
+  double bound = cost.mean_us;
+  if (cost.count > kYoung) return bound;
+  for (std::size_t i = n + 1; i < end_; ++i) {
+    if (costs_[i].count > 0) bound = std::min(bound, costs_[i].mean_us);
+  }
+  return bound;
 }
 
 double CostCurve::predict(std::size_t n) const {
-  if (n_measured_ == 0) return 0;
-  if (counts_.at(n) > 0) return means_us_.at(n);
-  std::size_t below = n;  // nearest measured n on either side; n itself if there is none
-  while (below > 0 && counts_.at(below) == 0) --below;
-  std::size_t above = n;
-  while (above + 1 < counts_.size() && counts_.at(above) == 0) ++above;
-  const bool has_below = counts_.at(below) > 0;
-  const bool has_above = counts_.at(above) > 0;
+  if (is_empty()) return 0;
+  return costs_.at(n).count == 0 ? from_others(n, 1) : believed(n);
+}
+
+// Of a measured n.
+double CostCurve::believed(std::size_t n) const {
+  if (costs_[n].count > 1 || n_observed_ == 1) return bounded(n);
+  return std::min(bounded(n), kMaxSurprise * from_others(n, 2));
+}
+
+// By the n on both sides of it that were measured so often; its own if there are none.
+double CostCurve::from_others(std::size_t n, std::uint32_t least_count) const {
   const auto at = [](std::size_t i) { return static_cast<double>(i); };
-  if (has_below && has_above) {
-    const double share = at(n - below) / at(above - below);
-    return means_us_.at(below) + share * (means_us_.at(above) - means_us_.at(below));
-  }
-  if (has_above) return means_us_.at(above) * at(n) / at(above);
+  const auto counts = [&](std::size_t i) { return i != n && costs_[i].count >= least_count; };
+  const auto value = [&](std::size_t i) { return least_count > 1 ? bounded(i) : believed(i); };
   std::size_t first = 0;
-  while (counts_.at(first) == 0) ++first;
-  const double slope = first == below
-                           ? prior_slope_ * means_us_.at(below) / std::max(at(below), 1.0)
-                           : (means_us_.at(below) - means_us_.at(first)) / at(below - first);
-  return means_us_.at(below) + std::max(slope, 0.0) * at(n - below);
+  while (first < end_ && !counts(first)) ++first;
+  if (first == end_) return costs_[n].mean_us;
+  const double first_us = value(first);
+  const double prior_slope = prior_slope_ * first_us / std::max(at(first), 1.0);
+  if (n < first) return first_us - prior_slope * at(first - n);
+  std::size_t below = n - 1;
+  while (!counts(below)) --below;
+  std::size_t above = n + 1;
+  while (above < end_ && !counts(above)) ++above;
+  const double below_us = value(below);
+  if (above < end_) return below_us + at(n - below) / at(above - below) * (value(above) - below_us);
+  const double slope = below == first ? prior_slope : (below_us - first_us) / at(below - first);
+  return below_us + std::max(slope, 0.0) * at(n - below);
 }
 
 void AcceptanceHistory::observe(std::size_t asked, std::size_t drafted, std::size_t accepted) {
@@ -161,17 +195,18 @@ RoundPlan RoundPlanner::plan(std::size_t max_drafts) const {
   if (sources_.empty()) return as_plan(draft_nothing(), PlanReason::kNoSource);
   if (options_.fixed_depth) {
     const Choice best = best_choice(limit, limit);
-    const auto other = probe(best, limit, limit);
-    return as_plan(other.value_or(best), other ? PlanReason::kProbe : PlanReason::kFixed);
+    if (const auto other = probe(best, limit, limit)) return as_probe(*other, best);
+    return as_plan(best, PlanReason::kFixed);
   }
   if (limit == 0) return as_plan(draft_nothing(), PlanReason::kNoRoom);
-  if (!rest_cost_.is_measured(1)) return as_plan(draft_nothing(), PlanReason::kBaseline);
+  if (rest_cost_.n_observed(1) < kBaselineRounds)
+    return as_plan(draft_nothing(), PlanReason::kBaseline);
 
   const Choice best = best_choice(0, limit);
   const Choice held = held_choice(limit);
   const bool is_held = best.depth > 0 && best.rate() < held.rate() * kHysteresis;
   const Choice& chosen = is_held ? held : best;
-  if (const auto other = probe(chosen, 0, limit)) return as_plan(*other, PlanReason::kProbe);
+  if (const auto other = probe(chosen, 0, limit)) return as_probe(*other, chosen);
   const bool is_same = best.source == held.source && best.depth == held.depth;
   return as_plan(chosen, is_held && !is_same ? PlanReason::kHeld : PlanReason::kBest);
 }
@@ -184,27 +219,36 @@ RoundPlan RoundPlanner::as_plan(const Choice& choice, PlanReason reason) const {
           .reason = reason};
 }
 
+RoundPlan RoundPlanner::as_probe(const Choice& choice, const Choice& instead_of) const {
+  RoundPlan plan = as_plan(choice, PlanReason::kProbe);
+  plan.instead_us_per_token = 1 / instead_of.rate();
+  return plan;
+}
+
 RoundPlanner::Choice RoundPlanner::draft_nothing() const {
-  return {.source = RoundPlan::kNoSource,
-          .depth = 0,
-          .tokens = 1,
-          .cost_us = rest_cost_.is_empty() ? 1 : rest_cost_.predict(1)};
+  return {.source = RoundPlan::kNoSource, .depth = 0, .tokens = 1, .cost_us = rest_us(0)};
+}
+
+double RoundPlanner::rest_us(std::size_t n_drafts) const {
+  return rest_cost_.is_empty() ? 1 + kPriorRowCost * static_cast<double>(n_drafts)
+                               : rest_cost_.predict(n_drafts + 1);
+}
+
+double RoundPlanner::draft_us(const Source& source, std::size_t n_drafts) const {
+  const double prior_us = rest_us(0) * kPriorDraftCost * static_cast<double>(n_drafts);
+  if (source.draft_cost.is_empty()) return prior_us;
+  const double us = source.draft_cost.predict(n_drafts);
+  return source.draft_cost.n_observed() > 1 ? us : std::min(us, kMaxSurprise * prior_us);
 }
 
 // Depths 0 … max_depth of one source.
 std::vector<RoundPlanner::Choice> RoundPlanner::price(std::size_t source,
                                                       std::size_t max_depth) const {
   const Source& from = sources_.at(source);
-  std::vector<Choice> choices = {draft_nothing()};
-  const double one_row = choices.front().cost_us;
   const auto cost = [&](std::size_t n_drafts) {
-    const auto n = static_cast<double>(n_drafts);
-    const double rest = rest_cost_.is_empty() ? one_row * (1 + kPriorRowCost * n)
-                                              : rest_cost_.predict(n_drafts + 1);
-    const double draft = from.draft_cost.is_empty() ? one_row * kPriorDraftCost * n
-                                                    : from.draft_cost.predict(n_drafts);
-    return rest + draft;
+    return rest_us(n_drafts) + draft_us(from, n_drafts);
   };
+  std::vector<Choice> choices = {draft_nothing()};
   double tokens = 1;
   double reached = 1;
   double offered = 1;
@@ -274,12 +318,19 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const Choice& chosen,
                                                         std::size_t max_depth) const {
   if (max_depth == 0) return std::nullopt;
   const auto is_affordable = [&](const Choice& choice) {
-    const double regret_us = std::max(0.0, choice.cost_us - choice.tokens / chosen.rate());
-    return regret_us_ + regret_us <= kRegretBudget * elapsed_us_;
+    const double regret_us =
+        std::clamp(choice.cost_us - choice.tokens / chosen.rate(), 0.0, rest_us(0));
+    return regret_us_ + regret_us <= kRegretBudget * elapsed_us_ + kRegretAllowance * rest_us(0);
   };
   if (retry_depth_ > 0 && retry_depth_ <= max_depth && retry_source_ != chosen.source) {
     const Choice again = price(retry_source_, retry_depth_).back();
     if (is_affordable(again)) return again;
+  }
+  const std::size_t first_depth = std::max<std::size_t>(min_depth, 1);
+  for (std::size_t source = 0; source < sources_.size(); ++source) {
+    if (source == chosen.source || sources_[source].n_asked >= kTrials) continue;
+    const Choice trial = best_depth(source, first_depth, max_depth);
+    if (is_affordable(trial)) return trial;
   }
   if (n_rounds_ - last_probe_ < kProbeInterval) return std::nullopt;
   std::optional<Choice> longest;
@@ -294,6 +345,8 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const Choice& chosen,
     if (source == chosen.source) continue;
     consider(best_depth(source, std::max<std::size_t>(min_depth, 1), max_depth),
              sources_[source].last_round);
+    if (min_depth == 0 && chosen.depth == 0)
+      consider(price(source, 1).back(), sources_[source].last_asked[1]);
   }
   if (const auto next = neighbour(chosen, min_depth, max_depth)) consider(*next, last_neighbour_);
   return longest;
@@ -301,18 +354,22 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const Choice& chosen,
 
 void RoundPlanner::record(const RoundPlan& plan, const RoundOutcome& outcome) {
   ++n_rounds_;
-  const double round_us = static_cast<double>(outcome.draft_us + outcome.rest_us);
-  elapsed_us_ += round_us;
-  rest_cost_.observe(1 + outcome.n_drafted, static_cast<double>(outcome.rest_us));
+  const std::size_t n_rows = outcome.n_drafted + 1;
+  rest_cost_.observe(n_rows, static_cast<double>(outcome.rest_us));
   if (outcome.n_drafted == 0) last_baseline_ = n_rounds_;
   if (plan.source != RoundPlan::kNoSource && outcome.n_asked > 0) {
     Source& source = sources_.at(plan.source);
     source.last_round = n_rounds_;
+    ++source.n_asked;
     source.last_asked.at(outcome.n_asked) = n_rounds_;
     source.acceptance.observe(outcome.n_asked, outcome.n_drafted, outcome.n_accepted);
     if (outcome.n_drafted > 0)
       source.draft_cost.observe(outcome.n_drafted, static_cast<double>(outcome.draft_us));
   }
+  // What it should have taken, if it took more: an interruption says nothing about the next round.
+  const double round_us = static_cast<double>(outcome.draft_us + outcome.rest_us);
+  const double cost_us = plan.predicted_us > 0 ? std::min(plan.predicted_us, round_us) : round_us;
+  elapsed_us_ += cost_us;
   retry_depth_ = 0;
   if (plan.reason == PlanReason::kProbe) {
     last_probe_ = n_rounds_;
@@ -321,9 +378,8 @@ void RoundPlanner::record(const RoundPlan& plan, const RoundOutcome& outcome) {
       retry_source_ = plan.source;
       retry_depth_ = plan.depth;
     }
-    const double us_per_token = 1 / held_choice(options_.max_depth).rate();
-    regret_us_ +=
-        std::max(0.0, round_us - static_cast<double>(outcome.n_accepted + 1) * us_per_token);
+    const auto n_tokens = static_cast<double>(outcome.n_accepted + 1);
+    regret_us_ += std::max(0.0, cost_us - n_tokens * plan.instead_us_per_token);
   } else if (plan.reason == PlanReason::kBest || plan.reason == PlanReason::kHeld) {
     held_source_ = plan.source;
     held_depth_ = plan.depth;

@@ -24,16 +24,27 @@ class CostCurve {
   explicit CostCurve(double prior_slope) : prior_slope_(prior_slope) {}
 
   void observe(std::size_t n, double cost_us);
-  bool is_empty() const noexcept { return n_measured_ == 0; }
-  bool is_measured(std::size_t n) const { return counts_.at(n) > 0; }
+  bool is_empty() const noexcept { return n_observed_ == 0; }
+  std::size_t n_observed() const noexcept { return n_observed_; }
+  std::size_t n_observed(std::size_t n) const { return costs_.at(n).count; }
   /// 0 if empty.
   double predict(std::size_t n) const;
 
  private:
+  struct Cost {
+    double mean_us = 0;
+    std::uint32_t count = 0;
+    std::uint32_t n_averaged = 0;  // of them, in the mean
+  };
+
+  double bounded(std::size_t n) const;
+  double believed(std::size_t n) const;
+  double from_others(std::size_t n, std::uint32_t least_count) const;
+
   double prior_slope_;
-  std::size_t n_measured_ = 0;
-  std::array<double, kMaxDraftTokens + 2> means_us_{};
-  std::array<std::uint32_t, kMaxDraftTokens + 2> counts_{};
+  std::array<Cost, kMaxDraftTokens + 2> costs_{};
+  std::size_t end_ = 0;  // all measured n are below
+  std::size_t n_observed_ = 0;
 };
 
 /// How one source has done, by position in the draft (1 is the first): decayed counts with a prior.
@@ -42,8 +53,8 @@ class AcceptanceHistory {
   /// asked >= drafted >= accepted.
   void observe(std::size_t asked, std::size_t drafted, std::size_t accepted);
   struct Estimate {
-    double accepted =
-        0;  // P(draft i is offered and accepted | i asked for, drafts before it accepted)
+    /// P(draft i is offered and accepted | i asked for, drafts before it accepted).
+    double accepted = 0;
     double offered = 0;  // P(at least i drafts are offered | i asked for)
   };
   /// For positions 1 … n.
@@ -80,7 +91,8 @@ struct RoundPlan {
   std::size_t source = kNoSource;  // index in the list of sources
   std::size_t depth = 0;           // drafts to ask for
   double expected_tokens = 1;
-  double predicted_us = 0;  // of the whole round; 0: nothing measured yet
+  double predicted_us = 0;          // of the whole round; 0: nothing measured yet
+  double instead_us_per_token = 0;  // of a probe: what the best choice is believed to take
   PlanReason reason = PlanReason::kNoSource;
 };
 
@@ -117,6 +129,7 @@ class RoundPlanner {
   struct Source {
     AcceptanceHistory acceptance;
     CostCurve draft_cost{1.0};
+    std::size_t n_asked = 0;
     std::uint64_t last_round = 0;                                 // it was asked in
     std::array<std::uint64_t, kMaxDraftTokens + 1> last_asked{};  // by depth: the latest round
   };
@@ -129,6 +142,10 @@ class RoundPlanner {
   };
 
   RoundPlan as_plan(const Choice& choice, PlanReason reason) const;
+  RoundPlan as_probe(const Choice& choice, const Choice& instead_of) const;
+  // In units of a one-row round as long as nothing is measured, else in microseconds.
+  double rest_us(std::size_t n_drafts) const;
+  double draft_us(const Source& source, std::size_t n_drafts) const;
   Choice draft_nothing() const;
   std::vector<Choice> price(std::size_t source, std::size_t max_depth) const;
   Choice best_depth(std::size_t source, std::size_t min_depth, std::size_t max_depth) const;
