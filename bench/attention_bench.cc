@@ -2,6 +2,7 @@
 // call them, at full context. Arguments: rows, threads.
 #include "base/buffer.h"
 #include "kernels/kernels.h"
+#include "tensor/formats/float_formats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,6 +35,19 @@ class Floats {
   Buffer bytes_;
 };
 
+/// Cache rows of either type.
+class Keys {
+ public:
+  Keys(std::size_t n, DType dtype) : bytes_(n * element_bytes(dtype)) {
+    Floats floats(n);
+    convert_from_float(dtype, floats.span(), {bytes_.data(), bytes_.size()});
+  }
+  const void* data() const { return bytes_.data(); }
+
+ private:
+  Buffer bytes_;
+};
+
 void set_counters(benchmark::State& state, double bytes, double multiply_adds) {
   const auto iterations = static_cast<double>(state.iterations());
   state.counters["GB/s"] =
@@ -60,10 +74,10 @@ constexpr AttendShape kSmall = {8, 128, 192, 256, 256};
 constexpr AttendShape kSmallGathered = {8, 128, 192, 256, 4096};
 constexpr AttendShape kLarge = {64, 512, 576, 2048, 16384};
 
-void attend(benchmark::State& state, Isa isa, AttendShape shape) {
+void attend(benchmark::State& state, Isa isa, AttendShape shape, DType dtype) {
   const auto n_rows = static_cast<std::size_t>(state.range(0));
   Threads threads(state, isa);
-  Floats cache(shape.n_cached * shape.key_dim);
+  Keys cache(shape.n_cached * shape.key_dim, dtype);
   Floats q(n_rows * shape.n_heads * shape.key_dim);
   Floats z(n_rows * shape.n_heads * shape.latent_dim);
   std::mt19937 rng(2);
@@ -77,7 +91,7 @@ void attend(benchmark::State& state, Isa isa, AttendShape shape) {
       row.resize(shape.n_keys);
       std::sort(row.begin(), row.end());
     }
-    sets.push_back({cache.data(), row.empty() ? nullptr : row.data(), shape.n_keys});
+    sets.push_back({cache.data(), row.empty() ? nullptr : row.data(), shape.n_keys, dtype});
   }
   const AttentionArgs args = {.q = q.rows(n_rows),
                               .sets = sets,
@@ -91,19 +105,20 @@ void attend(benchmark::State& state, Isa isa, AttendShape shape) {
   }
   const std::size_t n_pairs = n_rows * shape.n_keys;
   set_counters(state,
-               static_cast<double>(n_pairs * shape.key_dim * sizeof(float)),
+               static_cast<double>(n_pairs * shape.key_dim * element_bytes(dtype)),
                static_cast<double>(n_pairs * shape.n_heads * (shape.key_dim + shape.latent_dim)));
 }
 
-void index_scores(benchmark::State& state, Isa isa, std::size_t n_heads, std::size_t n_keys) {
+void index_scores(
+    benchmark::State& state, Isa isa, std::size_t n_heads, std::size_t n_keys, DType dtype) {
   constexpr std::size_t kDim = 128;
   const auto n_rows = static_cast<std::size_t>(state.range(0));
   Threads threads(state, isa);
-  Floats keys(n_keys * kDim);
+  Keys keys(n_keys * kDim, dtype);
   Floats q(n_rows * n_heads * kDim);
   Floats gate(n_rows * n_heads);
   Floats scores(n_rows * n_keys);
-  const std::vector<KeySet> sets(n_rows, {keys.data(), nullptr, n_keys});
+  const std::vector<KeySet> sets(n_rows, {keys.data(), nullptr, n_keys, dtype});
   while (state.KeepRunning()) {
     threads.backend->index_scores({.q = q.rows(n_rows),
                                    .gate = gate.rows(n_rows),
@@ -115,7 +130,7 @@ void index_scores(benchmark::State& state, Isa isa, std::size_t n_heads, std::si
   }
   const std::size_t n_pairs = n_rows * n_keys;
   set_counters(state,
-               static_cast<double>(n_pairs * kDim * sizeof(float)),
+               static_cast<double>(n_pairs * kDim * element_bytes(dtype)),
                static_cast<double>(n_pairs * n_heads * kDim));
 }
 
@@ -186,13 +201,18 @@ benchmark::internal::Benchmark* add(const std::string& name, auto function, auto
 
 void add_isa(Isa isa) {
   const std::string prefix(isa_name(isa));
-  add(prefix + "/attend/small", attend, isa, kSmall)->ArgsProduct({{1, 2, 4, 8, 512}, {1, 2}});
-  add(prefix + "/attend/small_gathered", attend, isa, kSmallGathered)
-      ->ArgsProduct({{1, 4, 64}, {1, 2}});
-  add(prefix + "/attend/large", attend, isa, kLarge)->ArgsProduct({{1, 4}, {1, 2}});
-  add(prefix + "/index_scores/small", index_scores, isa, 8, 1024)
-      ->ArgsProduct({{1, 4, 512}, {1, 2}});
-  add(prefix + "/index_scores/large", index_scores, isa, 32, 16384)->ArgsProduct({{1, 4}, {1, 2}});
+  for (const auto& [kv, dtype] : {std::pair("f32", DType::kF32), std::pair("bf16", DType::kBF16)}) {
+    const std::string attend_name = fmt::format("{}/attend/{}", prefix, kv);
+    add(attend_name + "/small", attend, isa, kSmall, dtype)
+        ->ArgsProduct({{1, 2, 4, 8, 512}, {1, 2}});
+    add(attend_name + "/small_gathered", attend, isa, kSmallGathered, dtype)
+        ->ArgsProduct({{1, 4, 64}, {1, 2}});
+    add(attend_name + "/large", attend, isa, kLarge, dtype)->ArgsProduct({{1, 4}, {1, 2}});
+    const std::string scores_name = fmt::format("{}/index_scores/{}", prefix, kv);
+    add(scores_name + "/small", index_scores, isa, 8, 1024, dtype)
+        ->ArgsProduct({{1, 4, 512}, {1, 2}});
+    add(scores_name + "/large", index_scores, isa, 32, 16384, dtype)->ArgsProduct({{1, 4}, {1, 2}});
+  }
   const std::pair<const char*, Scores> kinds[] = {
       {"spread", Scores::kSpread}, {"half_zero", Scores::kHalfZero}, {"equal", Scores::kEqual}};
   for (const auto& [name, kind] : kinds) {

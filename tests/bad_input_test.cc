@@ -286,7 +286,7 @@ TEST(BadInput, Options) {
                                                          {"--prediction", "/x"},
                                                          {"--draft-model", "/x"},
                                                          {"--isa", "mmx"},
-                                                         {"--kv-type", "bf16"},
+                                                         {"--kv-type", "fp8"},
                                                          {"--trace", "/no/such/folder/trace"},
                                                          {"--trace", (kModel / "trace").string()},
                                                          {"--no-such-option"},

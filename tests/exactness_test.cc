@@ -22,9 +22,10 @@ namespace {
 
 constexpr const char* kModel = FT_SOURCE_DIR "/models/glm-mini";
 
-foretoken::Engine open(std::size_t n_threads) {
+foretoken::Engine open(std::size_t n_threads, const std::string& kv_type) {
   foretoken::EngineOptions options;
   options.model_path = kModel;
+  options.kv_type = kv_type;
   options.n_threads = n_threads;
   return foretoken::Engine::open(options);
 }
@@ -82,18 +83,18 @@ void expect_same(const apps::Outcome& base,
   EXPECT_FALSE(difference.has_value()) << label << ": " << apps::to_text(*difference);
 }
 
-class Exactness : public ::testing::TestWithParam<std::tuple<Law, std::size_t>> {};
+class Exactness : public ::testing::TestWithParam<std::tuple<Law, std::size_t, std::string>> {};
 
 TEST_P(Exactness, StoryOverSourcesDepthsAndChunks) {
-  const auto [law, n_threads] = GetParam();
-  foretoken::Engine single = open(1);
+  const auto [law, n_threads, kv_type] = GetParam();
+  foretoken::Engine single = open(1, kv_type);
   const std::vector<Token> prompt = single.tokenizer().encode(kStory);
   foretoken::GenerationRequest request = request_of(law, prompt, 40);
   request.speculate = {"none"};
   const apps::Outcome base = run(single, request);
   ASSERT_EQ(base.token_ids.size(), 40U);
 
-  foretoken::Engine engine = open(n_threads);
+  foretoken::Engine engine = open(n_threads, kv_type);
   std::size_t n_accepted = 0;
   for (const std::size_t chunk : {1, 7, 512}) {
     request.prefill_chunk = chunk;
@@ -114,11 +115,14 @@ INSTANTIATE_TEST_SUITE_P(
     GlmMini,
     Exactness,
     ::testing::Combine(::testing::Values(Law::kGreedy, Law::kSampled, Law::kPenalised),
-                       ::testing::Values(1U, 2U)));
+                       ::testing::Values(1U, 2U),
+                       ::testing::Values("bf16", "f32")));
 
-TEST(ExactnessBeyondTopK, LongPrompt) {
+class ExactnessBeyondTopK : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ExactnessBeyondTopK, LongPrompt) {
   // More positions than the indexer keeps, so that every row attends its own selection.
-  foretoken::Engine single = open(1);
+  foretoken::Engine single = open(1, GetParam());
   std::string text = "[gMASK]<sop>";
   for (int i = 0; i < 24; ++i) {
     text += "A wolf named Ada lived near the river " + std::to_string(i) + " and loved soup. ";
@@ -130,7 +134,7 @@ TEST(ExactnessBeyondTopK, LongPrompt) {
     request.speculate = {"none"};
     const apps::Outcome base = run(single, request);
     for (const std::size_t n_threads : {1, 2}) {
-      foretoken::Engine engine = open(n_threads);
+      foretoken::Engine engine = open(n_threads, GetParam());
       for (const std::size_t chunk : {1, 7, 512}) {
         request.prefill_chunk = chunk;
         for (const std::size_t depth : {0, 1, 4, 8}) {
@@ -142,6 +146,8 @@ TEST(ExactnessBeyondTopK, LongPrompt) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(GlmMini, ExactnessBeyondTopK, ::testing::Values("bf16", "f32"));
 
 class AdversaryProvider final : public speculation::DraftProvider {
  public:

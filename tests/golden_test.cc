@@ -100,6 +100,8 @@ TEST_P(Golden, GreedyTokensAndAcceptedLengths) {
                                               depth,
                                               "--draft-head",
                                               "model",
+                                              "--kv-type",
+                                              "f32",
                                               "--json"});
     ASSERT_EQ(result.status, 0) << result.err;
     const json::Value out = result.json();

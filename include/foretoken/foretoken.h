@@ -92,7 +92,9 @@ struct EngineOptions {
   std::size_t prefill_chunk = 512;  // prompt tokens per forward
   std::string isa =
       "auto";  // "ref", "avx2", ...: results may differ between sets, never within one
-  std::string kv_type = "f32";
+  /// How the caches store a position: "bf16", rounded, or "f32" in twice the memory. Results differ
+  /// between the two, never within one.
+  std::string kv_type = "bf16";
   /// What the model's own draft head multiplies with for its logits: "model", the model's output
   /// head, or "fp8", a copy of it in 8 bits. The copy halves the bytes of a draft; it may change
   /// drafts, never a result.

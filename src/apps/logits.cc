@@ -101,7 +101,9 @@ void add_logits(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->check(whole_number(0))
       ->group("Output");
-  options->model.draft_head = "model";  // logits are compared with an oracle's
+  // Logits are compared with an oracle's.
+  options->model.draft_head = "model";
+  options->model.kv_type = "f32";
   add_engine_options(*command, options->model);
   add_output_options(*command, options->output);
   command->callback(

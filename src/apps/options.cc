@@ -120,7 +120,8 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->type_name("SET")
       ->group(kGroup)
       ->capture_default_str();
-  command.add_option("--kv-type", options.kv_type, "Type of the latent and index caches: f32")
+  command
+      .add_option("--kv-type", options.kv_type, "Type of the latent and index caches: bf16, f32")
       ->type_name("TYPE")
       ->group(kGroup)
       ->capture_default_str();

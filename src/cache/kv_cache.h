@@ -1,6 +1,8 @@
 // All mutable state a model keeps for one sequence.
 #pragma once
 
+#include "tensor/dtype.h"
+
 #include <cstddef>
 #include <memory>
 
@@ -9,6 +11,8 @@ namespace ft::cache {
 struct CacheOptions {
   /// Positions the cache can hold. Memory is reserved, not committed.
   std::size_t max_tokens = 0;
+  /// How attention caches store their rows: kF32, or kBF16 (rounded when written, half the bytes).
+  DType dtype = DType::kF32;
 };
 
 class KvCache {

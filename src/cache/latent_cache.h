@@ -1,10 +1,11 @@
-// The cache of a sparse latent-attention model: per layer one f32 row [latent | rotary key] per
-// position, and on layers with an indexer one index key per position. Written by
+// The cache of a sparse latent-attention model: per layer one row [latent | rotary key] per
+// position, and on layers with an indexer one index key per position, in f32 or bf16. Written by
 // nn/latent_attention, read by the attention kernels.
 #pragma once
 
 #include "base/buffer.h"
 #include "cache/kv_cache.h"
+#include "tensor/dtype.h"
 
 #include <cstddef>
 #include <memory>
@@ -27,14 +28,16 @@ struct LatentLayout {
 /// succeeded, so that a failed forward leaves no trace. Any number of positions can be dropped.
 class LatentCache final : public KvCache {
  public:
-  /// Throws ResourceExhausted if the memory cannot be reserved.
+  /// options.dtype is kF32 or kBF16. Throws ResourceExhausted if the memory cannot be reserved.
   LatentCache(LatentLayout layout, const CacheOptions& options);
 
   const LatentLayout& layout() const noexcept { return layout_; }
-  /// [max_tokens, key_dim] f32. Lives as long as the cache.
-  float* keys(std::size_t layer) noexcept;
-  /// [max_tokens, index_dim] f32, or nullptr if the layer has no indexer.
-  float* index_keys(std::size_t layer) noexcept;
+  /// Of all rows.
+  DType dtype() const noexcept { return dtype_; }
+  /// [max_tokens, key_dim] of dtype(). Lives as long as the cache.
+  std::byte* keys(std::size_t layer) noexcept { return keys_[layer].data(); }
+  /// [max_tokens, index_dim] of dtype(), or nullptr if the layer has no indexer.
+  std::byte* index_keys(std::size_t layer) noexcept { return index_keys_[layer].data(); }
   /// Takes the n rows written after length() into the cache. Throws LogicError beyond max_tokens().
   void append(std::size_t n);
 
@@ -47,6 +50,7 @@ class LatentCache final : public KvCache {
 
  private:
   LatentLayout layout_;
+  DType dtype_ = DType::kF32;
   std::size_t max_tokens_ = 0;
   std::size_t length_ = 0;
   std::vector<Buffer> keys_;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,11 @@ LatentLayout layout() {
   return {.key_dim = 3, .index_dim = 2, .has_index_keys = {true, false, true}};
 }
 
+/// Column `column` of a row, in a cache of f32.
+float& element(std::byte* rows, std::size_t n_columns, std::size_t row, std::size_t column) {
+  return reinterpret_cast<float*>(rows)[row * n_columns + column];
+}
+
 /// Writes n rows after length() with values that name layer, position, column and `salt`, then
 /// appends them.
 void write_rows(LatentCache& cache, std::size_t n, float salt) {
@@ -23,23 +29,24 @@ void write_rows(LatentCache& cache, std::size_t n, float salt) {
     for (std::size_t position = begin; position < begin + n; ++position) {
       const float value = salt + static_cast<float>(100 * layer + position);
       for (std::size_t c = 0; c < 3; ++c) {
-        cache.keys(layer)[position * 3 + c] = value + 0.25F * static_cast<float>(c);
+        element(cache.keys(layer), 3, position, c) = value + 0.25F * static_cast<float>(c);
       }
       for (std::size_t c = 0; c < 2 && cache.index_keys(layer) != nullptr; ++c) {
-        cache.index_keys(layer)[position * 2 + c] = -value - 0.5F * static_cast<float>(c);
+        element(cache.index_keys(layer), 2, position, c) = -value - 0.5F * static_cast<float>(c);
       }
     }
   }
   cache.append(n);
 }
 
-std::vector<float> contents(LatentCache& cache) {
-  std::vector<float> all;
+std::vector<std::byte> contents(LatentCache& cache) {
+  const std::size_t width = element_bytes(cache.dtype());
+  std::vector<std::byte> all;
   for (std::size_t layer = 0; layer < cache.layout().n_layers(); ++layer) {
-    const float* keys = cache.keys(layer);
-    all.insert(all.end(), keys, keys + cache.length() * 3);
-    if (const float* index_keys = cache.index_keys(layer); index_keys != nullptr) {
-      all.insert(all.end(), index_keys, index_keys + cache.length() * 2);
+    const std::byte* keys = cache.keys(layer);
+    all.insert(all.end(), keys, keys + cache.length() * 3 * width);
+    if (const std::byte* index_keys = cache.index_keys(layer); index_keys != nullptr) {
+      all.insert(all.end(), index_keys, index_keys + cache.length() * 2 * width);
     }
   }
   return all;
@@ -74,8 +81,8 @@ TEST(LatentCache, AppendTruncateAppendEqualsNeverHavingAppended) {
 TEST(LatentCache, RowsBeyondTheLengthLeaveNoTrace) {
   LatentCache cache(layout(), {.max_tokens = 4});
   write_rows(cache, 2, 0);
-  const std::vector<float> before = contents(cache);
-  cache.keys(0)[6] = 9;  // a forward that failed before append()
+  const std::vector<std::byte> before = contents(cache);
+  element(cache.keys(0), 3, 2, 0) = 9;  // a forward that failed before append()
   EXPECT_EQ(contents(cache), before);
 }
 
@@ -88,8 +95,23 @@ TEST(LatentCache, CloneIsIndependent) {
   EXPECT_EQ(contents(clone), contents(cache));
   write_rows(clone, 1, 50);
   EXPECT_EQ(cache.length(), 3U);
-  cache.keys(0)[0] = -1;
-  EXPECT_NE(contents(clone).front(), -1);
+  element(cache.keys(0), 3, 0, 0) = -1;
+  EXPECT_NE(element(clone.keys(0), 3, 0, 0), -1);
+}
+
+TEST(LatentCache, Bf16TakesHalfTheBytes) {
+  LatentCache cache(layout(), {.max_tokens = 6, .dtype = DType::kBF16});
+  for (std::size_t layer = 0; layer < 3; ++layer) {
+    std::memset(cache.keys(layer), 1 + static_cast<int>(layer), 4 * 3 * 2);
+    if (layer != 1) std::memset(cache.index_keys(layer), 7, 4 * 2 * 2);
+  }
+  cache.append(4);
+  EXPECT_EQ(cache.used_bytes(), 4U * (3 * 3 + 2 * 2) * 2);
+  const std::unique_ptr<KvCache> copy = cache.clone();
+  auto& clone = dynamic_cast<LatentCache&>(*copy);
+  EXPECT_EQ(clone.dtype(), DType::kBF16);
+  EXPECT_EQ(clone.used_bytes(), cache.used_bytes());
+  EXPECT_EQ(contents(clone), contents(cache));
 }
 
 TEST(LatentCache, RefusesToGrowBeyondItsLimitsOrToTruncateForward) {

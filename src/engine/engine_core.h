@@ -3,11 +3,13 @@
 
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "cache/kv_cache.h"
 #include "engine/model_text.h"
 #include "engine/sampling_defaults.h"
 #include "kernels/kernels.h"
 #include "models/model.h"
 #include "speculation/draft_source.h"
+#include "tensor/dtype.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +36,13 @@ struct EngineParts {
   std::string name;
   SamplingDefaults sampling_defaults;
   std::size_t context = 0;        // positions of a session's caches
+  DType kv_type = DType::kF32;    // of their rows: kF32 or kBF16
   std::size_t prefill_chunk = 0;  // prompt tokens per forward
   double load_ms = 0;
+
+  cache::CacheOptions cache_options() const noexcept {
+    return {.max_tokens = context, .dtype = kv_type};
+  }
 };
 
 /// The parts, and what the engine thread alone touches.

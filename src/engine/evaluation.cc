@@ -26,10 +26,8 @@ Token argmax(std::span<const float> logits) {
 /// The draft head beside a prompt that is being fed: history rows, then a greedy chain.
 class DraftChain {
  public:
-  DraftChain(const models::DraftHead& head, std::size_t context)
-      : head_(head),
-        cache_(head.new_cache({.max_tokens = context})),
-        workspace_(head.new_workspace()) {}
+  DraftChain(const models::DraftHead& head, const cache::CacheOptions& options)
+      : head_(head), cache_(head.new_cache(options)), workspace_(head.new_workspace()) {}
 
   /// Hidden rows of prompt positions first ... and the whole prompt. The last position has no next
   /// token yet: it waits.
@@ -74,7 +72,7 @@ std::optional<DraftChain> open_chain(const EngineCore& core,
          request.tokens.size(),
          context);
   }
-  return std::make_optional<DraftChain>(*head, core.parts().context);
+  return std::make_optional<DraftChain>(*head, core.parts().cache_options());
 }
 
 }  // namespace
@@ -85,8 +83,7 @@ foretoken::Evaluation evaluate(EngineCore& core,
   const models::Model& model = core.model();
   const TokenSpan prompt = request.tokens;
   std::optional<DraftChain> chain = open_chain(core, request);
-  const std::unique_ptr<cache::KvCache> cache =
-      model.new_cache({.max_tokens = core.parts().context});
+  const std::unique_ptr<cache::KvCache> cache = model.new_cache(core.parts().cache_options());
   const std::array<LayerIndex, 1> final_norm = {static_cast<LayerIndex>(model.config().n_layers)};
   const std::span<const LayerIndex> taps = chain ? final_norm : std::span<const LayerIndex>();
 

@@ -48,11 +48,13 @@ models::DraftOutput draft_output_of(const foretoken::EngineOptions& options) {
   fail("draft_head is {}, expected 'model' or 'fp8'", in_quotes(options.draft_head));
 }
 
+DType kv_type_of(const foretoken::EngineOptions& options) {
+  if (options.kv_type == "f32") return DType::kF32;
+  if (options.kv_type == "bf16") return DType::kBF16;
+  fail("kv_type is {}, expected 'f32' or 'bf16'", in_quotes(options.kv_type));
+}
+
 void check_options(const foretoken::EngineOptions& options) {
-  if (options.kv_type != "f32") {
-    fail("kv_type is {}, expected 'f32': it is the only cache type of this version",
-         in_quotes(options.kv_type));
-  }
   if (options.prefill_chunk == 0) fail("prefill_chunk is 0, expected at least 1");
 }
 
@@ -70,6 +72,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
   const models::DraftOutput draft_output = draft_output_of(options);
+  parts.kv_type = kv_type_of(options);
   const kernels::Isa isa = isa_of(options);
   parts.pool = std::make_unique<ThreadPool>(threads_of(options));
   parts.backend = kernels::make_cpu_backend(isa, *parts.pool);

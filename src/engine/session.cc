@@ -42,12 +42,12 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
 Session::Session(EngineCore& core, SessionOptions options)
     : core_(core),
       sampler_(std::move(options.sampling), core.model().config().n_vocab),
-      cache_(core.model().new_cache({.max_tokens = core.parts().context})),
+      cache_(core.model().new_cache(core.parts().cache_options())),
       sources_(open_sources(core,
                             options.sources,
                             {.model = &core.model(),
                              .sampler = &sampler_,
-                             .cache_options = {.max_tokens = core.parts().context}})),
+                             .cache_options = core.parts().cache_options()})),
       planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
   for (const auto& source : sources_) source_views_.push_back(source.get());
   if (!options.ignore_eos) stop_tokens_ = core.model().config().eos_tokens;

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "kernels/test_backend.h"
 #include "kernels/test_weights.h"
+#include "tensor/formats/float_formats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +41,7 @@ struct Problem {
   Shape shape;
   std::size_t n_cached;
   std::vector<float> cache;
+  std::vector<std::uint16_t> bf16_cache;  // if not empty, in place of `cache`
   std::vector<float> q;
   std::vector<std::vector<std::int32_t>> positions;  // empty: a prefix of prefixes[row] keys
   std::vector<std::size_t> prefixes;
@@ -48,16 +50,19 @@ struct Problem {
   std::size_t n_rows() const { return positions.size(); }
 
   KeySet set(std::size_t row) const {
-    if (positions[row].empty()) {
-      return {cache.data(), nullptr, prefixes[row]};
-    }
-    return {cache.data(), positions[row].data(), positions[row].size()};
+    const bool is_bf16 = !bf16_cache.empty();
+    KeySet set;
+    set.keys = is_bf16 ? static_cast<const void*>(bf16_cache.data()) : cache.data();
+    set.positions = positions[row].empty() ? nullptr : positions[row].data();
+    set.n = positions[row].empty() ? prefixes[row] : positions[row].size();
+    set.dtype = is_bf16 ? DType::kBF16 : DType::kF32;
+    return set;
   }
 };
 
 /// Even rows attend prefixes, odd rows a random part of the cache.
 Problem make_problem(Shape shape, std::size_t n_rows, std::size_t n_cached, std::mt19937& rng) {
-  Problem problem;
+  Problem problem = {};
   problem.shape = shape;
   problem.n_cached = n_cached;
   problem.cache = random_floats(n_cached * shape.key_dim(), rng);
@@ -121,7 +126,7 @@ ExactHead attend_exactly(const Problem& problem, std::size_t row, std::size_t he
   double score_error = 0;
   for (std::size_t j = 0; j < set.n; ++j) {
     const auto position = set.positions == nullptr ? j : static_cast<std::size_t>(set.positions[j]);
-    const float* key = set.keys + position * dim;
+    const float* key = problem.cache.data() + position * dim;
     double magnitudes = 0;
     for (std::size_t c = 0; c < dim; ++c) {
       scores[j] += double{q[c]} * key[c];
@@ -141,7 +146,7 @@ ExactHead attend_exactly(const Problem& problem, std::size_t row, std::size_t he
     const double weight = std::exp(scores[j] - most);
     sum += weight;
     for (std::size_t c = 0; c < latent; ++c) {
-      const double product = weight * set.keys[position * dim + c];
+      const double product = weight * problem.cache[position * dim + c];
       exact.z[c] += product;
       exact.bound[c] += std::fabs(product);
     }
@@ -267,6 +272,49 @@ TEST_P(AttentionTest, Attend_PassesNanOn) {
   }
 }
 
+/// The bf16 values next to those of `floats`, and the same values as floats.
+struct Rounded {
+  std::vector<std::uint16_t> stored;
+  std::vector<float> floats;
+};
+
+Rounded rounded(const std::vector<float>& floats) {
+  Rounded out;
+  for (const float value : floats) {
+    out.stored.push_back(float_to_bf16(value));
+    out.floats.push_back(bf16_to_float(out.stored.back()));
+  }
+  return out;
+}
+
+/// A bf16 cache stands for the f32 cache of its values: the same result, bit for bit.
+TEST_P(AttentionTest, Attend_Bf16CacheEqualsF32CacheOfItsValues) {
+  std::mt19937 rng(10);
+  TestBackend test(GetParam(), 2);
+  for (const Shape& shape : kShapes) {
+    for (const std::size_t n_cached : {1u, 15u, 64u, 100u, 257u, 600u}) {
+      Problem problem = make_problem(shape, 3, n_cached, rng);
+      const Rounded cache = rounded(problem.cache);
+      problem.cache = cache.floats;
+      const std::vector<float> by_f32 = attend(*test.backend, problem, 0, 3);
+      problem.bf16_cache = cache.stored;
+      EXPECT_EQ(attend(*test.backend, problem, 0, 3), by_f32)
+          << shape.n_heads << " heads of " << shape.key_dim() << ", " << n_cached << " keys";
+    }
+  }
+}
+
+TEST_P(AttentionTest, Attend_LongestRowsFitTheScratchMemory) {
+  std::mt19937 rng(11);
+  TestBackend test(GetParam(), 1);
+  Problem problem = make_problem({20, kMaxKeyDim - 64, 64}, 1, 20, rng);
+  const Rounded cache = rounded(problem.cache);
+  problem.cache = cache.floats;
+  const std::vector<float> by_f32 = attend(*test.backend, problem, 0, 1);
+  problem.bf16_cache = cache.stored;
+  EXPECT_EQ(attend(*test.backend, problem, 0, 1), by_f32);
+}
+
 struct IndexProblem {
   std::size_t n_heads;
   std::size_t head_dim;
@@ -275,6 +323,7 @@ struct IndexProblem {
   std::vector<float> gate;
   std::vector<std::size_t> n_keys;
   float scale;
+  std::vector<std::uint16_t> bf16_keys = {};  // if not empty, in place of `keys`
 };
 
 IndexProblem make_index_problem(std::size_t n_heads,
@@ -306,7 +355,11 @@ std::vector<float> index_scores(Backend& backend,
   const std::size_t n_scores = problem.n_keys[0];
   std::vector<KeySet> sets;
   for (std::size_t row = begin; row < end; ++row) {
-    sets.push_back({problem.keys.data(), nullptr, problem.n_keys[row]});
+    if (problem.bf16_keys.empty()) {
+      sets.push_back({problem.keys.data(), nullptr, problem.n_keys[row]});
+    } else {
+      sets.push_back({problem.bf16_keys.data(), nullptr, problem.n_keys[row], DType::kBF16});
+    }
   }
   std::vector<float> scores((end - begin) * n_scores, kUntouched);
   const float* gate = problem.gate.data() + begin * problem.n_heads;
@@ -387,6 +440,20 @@ TEST_P(AttentionTest, IndexScores_KeyIsTheSameInAnyCompany) {
     problem.n_keys[0] = n;
     const std::vector<float> scores = index_scores(*test.backend, problem, 0, 1);
     ASSERT_TRUE(std::equal(scores.begin(), scores.end(), all.begin())) << n << " keys";
+  }
+}
+
+TEST_P(AttentionTest, IndexScores_Bf16KeysEqualF32KeysOfTheirValues) {
+  std::mt19937 rng(12);
+  TestBackend test(GetParam(), 2);
+  constexpr std::size_t kShapeList[][3] = {{8, 128, 200}, {3, 40, 33}, {1, 1, 1}, {300, 7, 20}};
+  for (const auto& [n_heads, head_dim, n_cached] : kShapeList) {
+    IndexProblem problem = make_index_problem(n_heads, head_dim, 3, n_cached, rng);
+    const Rounded keys = rounded(problem.keys);
+    problem.keys = keys.floats;
+    const std::vector<float> by_f32 = index_scores(*test.backend, problem, 0, 3);
+    problem.bf16_keys = keys.stored;
+    EXPECT_EQ(index_scores(*test.backend, problem, 0, 3), by_f32) << n_heads << " x " << head_dim;
   }
 }
 

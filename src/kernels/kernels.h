@@ -29,8 +29,9 @@ namespace ft::kernels {
 /// Keys per chunk of attend(): scores of a chunk are reduced on their own, chunks are merged in
 /// order.
 inline constexpr std::size_t kKeyChunk = 256;
-/// The longest cache row of attend() and index_scores().
-inline constexpr std::size_t kMaxKeyDim = std::size_t{128} * 1024;
+/// The longest cache row of attend() and index_scores(): bounds the scratch memory of a tile of
+/// rows.
+inline constexpr std::size_t kMaxKeyDim = std::size_t{8} * 1024;
 
 /// A weight matrix [n_out, n_in] in a backend's own layout, made by Backend::pack. A view: the
 /// bytes belong to whoever passed the destination to pack(). Stored width is kept (fp8 stays one
@@ -67,11 +68,13 @@ struct SwigluOp {
 };
 
 /// The cache rows one query row attends: positions ascending, or nullptr for all of 0 … n - 1 (same
-/// result as the list).
+/// result as the list). Rows of bf16 count as the f32 values they stand for: the result is that of
+/// a cache of these, bit for bit.
 struct KeySet {
-  const float* keys = nullptr;  // first cache row of this row's sequence
+  const void* keys = nullptr;  // first cache row of this row's sequence
   const std::int32_t* positions = nullptr;
   std::size_t n = 0;
+  DType dtype = DType::kF32;  // of the rows: kF32 or kBF16
 };
 
 /// Absorbed latent attention. Per row and head: s_j = scale * q . key_j over key_dim, p =

@@ -16,7 +16,7 @@ namespace {
 constexpr Range kLayers{1, 128};
 constexpr Range kWidth{1, 1 << 20};
 // Rows of the latent and index caches: within kernels::kMaxKeyDim with the rotary part.
-constexpr Range kCacheRow{1, 1 << 16};
+constexpr Range kCacheRow{1, 1 << 12};
 constexpr Range kHeads{1, 4096};
 constexpr Range kVocab{1, 1 << 24};
 constexpr Range kPositions{1, 1 << 30};

@@ -1,6 +1,8 @@
 #include "base/error.h"
+#include "cache/latent_cache.h"
 #include "models/glm_test_model.h"
 #include "models/model.h"
+#include "tensor/formats/float_formats.h"
 #include "testing/tiny_glm.h"
 
 #include <cmath>
@@ -82,17 +84,19 @@ class GlmModelTest : public ::testing::Test {
 
 // --- every row is its own, whatever travels with it
 
-class GlmRowTest : public GlmModelTest,
-                   public ::testing::WithParamInterface<std::tuple<kernels::Isa, TinyFormat>> {};
+class GlmRowTest
+    : public GlmModelTest,
+      public ::testing::WithParamInterface<std::tuple<kernels::Isa, TinyFormat, DType>> {};
 
 TEST_P(GlmRowTest, ChunksThreadsAndRaggedBatchesGiveTheSameBits) {
-  const auto [isa, format] = GetParam();
+  const auto [isa, format, kv_type] = GetParam();
+  const cache::CacheOptions room{.max_tokens = 40, .dtype = kv_type};
   const TinyGlm glm = testing::make_tiny_glm({.seed = 3, .format = format});
   const LoadedModel& one = load(glm, isa, 1);
   const LoadedModel& two = load(glm, isa, 2);
   const std::vector<Token> tokens = some_tokens(25);  // index_topk is 6
   const auto fed = [&](const LoadedModel& loaded, std::size_t chunk) {
-    const auto cache = loaded.model->new_cache({.max_tokens = 40});
+    const auto cache = loaded.model->new_cache(room);
     return feed(*loaded.model, *cache, tokens, chunk);
   };
   const Fed whole = fed(one, 25);
@@ -103,8 +107,8 @@ TEST_P(GlmRowTest, ChunksThreadsAndRaggedBatchesGiveTheSameBits) {
     EXPECT_EQ(with_two.hidden, whole.hidden) << "2 threads, chunk " << chunk;
   }
   // Two sequences in one call, with logits of their last rows only.
-  const auto a = one.model->new_cache({.max_tokens = 40});
-  const auto b = one.model->new_cache({.max_tokens = 40});
+  const auto a = one.model->new_cache(room);
+  const auto b = one.model->new_cache(room);
   feed(*one.model, *a, TokenSpan(tokens).first(9), 9);
   const std::vector<SequenceSlice> slices{{a.get(), TokenSpan(tokens).subspan(9, 5), 2},
                                           {b.get(), TokenSpan(tokens).first(8), 3}};
@@ -122,14 +126,15 @@ TEST_P(GlmRowTest, ChunksThreadsAndRaggedBatchesGiveTheSameBits) {
 }
 
 TEST_P(GlmRowTest, DraftHeadBatchesGiveTheSameBits) {
-  const auto [isa, format] = GetParam();
+  const auto [isa, format, kv_type] = GetParam();
+  const cache::CacheOptions room{.max_tokens = 40, .dtype = kv_type};
   const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 4, .format = format}), isa, 2);
   const std::vector<Token> tokens = some_tokens(20);
-  const auto cache = loaded.model->new_cache({.max_tokens = 40});
+  const auto cache = loaded.model->new_cache(room);
   const Fed fed = feed(*loaded.model, *cache, tokens, 20);
   const DraftHead& head = *loaded.model->draft_head();
   const auto drafts = [&](std::size_t n_appended, std::size_t chunk) {
-    const auto draft_cache = head.new_cache({.max_tokens = 40});
+    const auto draft_cache = head.new_cache(room);
     const auto workspace = head.new_workspace();
     for (std::size_t at = 0; at < n_appended; at += chunk) {
       const std::size_t n = std::min(chunk, n_appended - at);
@@ -156,15 +161,43 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     GlmRowTest,
     ::testing::Combine(::testing::ValuesIn(kernels::usable_isas()),
-                       ::testing::Values(TinyFormat::kF32, TinyFormat::kBf16, TinyFormat::kFp8)),
+                       ::testing::Values(TinyFormat::kF32, TinyFormat::kBf16, TinyFormat::kFp8),
+                       ::testing::Values(DType::kF32, DType::kBF16)),
     [](const auto& param) {
       const char* format = std::get<1>(param.param) == TinyFormat::kF32    ? "f32"
                            : std::get<1>(param.param) == TinyFormat::kBf16 ? "bf16"
                                                                            : "fp8";
-      return std::string(kernels::isa_name(std::get<0>(param.param))) + "_" + format;
+      const char* kv_type = std::get<2>(param.param) == DType::kF32 ? "f32" : "bf16";
+      return std::string(kernels::isa_name(std::get<0>(param.param))) + "_" + format + "_kv_" +
+             kv_type;
     });
 
 // --- caches
+
+/// The first layer's rows are made of the same input whatever the cache's type is.
+TEST_F(GlmModelTest, Bf16CacheHoldsTheRoundedRowsOfAnF32Cache) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 5}));
+  const std::vector<Token> tokens = some_tokens(12);
+  const auto rows = [&](DType dtype) {
+    auto cache = loaded.model->new_cache({.max_tokens = 12, .dtype = dtype});
+    feed(*loaded.model, *cache, tokens, 12);
+    return cache;
+  };
+  const auto f32 = rows(DType::kF32);
+  const auto bf16 = rows(DType::kBF16);
+  EXPECT_EQ(f32->used_bytes(), 2 * bf16->used_bytes());
+  auto& exact = dynamic_cast<cache::LatentCache&>(*f32);
+  auto& stored = dynamic_cast<cache::LatentCache&>(*bf16);
+  const auto expect_rounded = [](const std::byte* from, const std::byte* to, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const float value = load_element(DType::kF32, from + i * 4);
+      EXPECT_EQ(load_element(DType::kBF16, to + i * 2), bf16_to_float(float_to_bf16(value))) << i;
+    }
+  };
+  expect_rounded(exact.keys(0), stored.keys(0), 12 * exact.layout().key_dim);
+  ASSERT_TRUE(exact.layout().has_index_keys[0]);
+  expect_rounded(exact.index_keys(0), stored.index_keys(0), 12 * exact.layout().index_dim);
+}
 
 TEST_F(GlmModelTest, TruncatedCacheEqualsOneThatNeverWentOn) {
   const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 5}));

@@ -166,7 +166,7 @@ class GlmModel final : public Model {
                  GlmWorkspace& w) const {
     w.keys.clear();
     for (cache::LatentCache* cache : w.caches) {
-      w.keys.push_back({cache->keys(layer), cache->index_keys(layer)});
+      w.keys.push_back({cache->keys(layer), cache->index_keys(layer), cache->dtype()});
     }
     run_glm_layer(compute_,
                   weights_.layers[layer],

@@ -68,7 +68,7 @@ MutableMatrix GlmDraftHead::run(cache::LatentCache& cache,
   const kernels::MatmulOp projection = nn::linear(x, joined, draft.projection);
   compute_.backend.matmul({&projection, 1});
 
-  const std::array keys{nn::LatentKeys{cache.keys(0), cache.index_keys(0)}};
+  const std::array keys{nn::LatentKeys{cache.keys(0), cache.index_keys(0), cache.dtype()}};
   run_glm_layer(compute_,
                 draft.layer,
                 {.rows = s.rows,

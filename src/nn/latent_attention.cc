@@ -1,6 +1,7 @@
 #include "nn/latent_attention.h"
 
 #include "base/error.h"
+#include "tensor/formats/float_formats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,37 +51,49 @@ Projections project_inputs(Compute compute,
   return p;
 }
 
-/// Norms and rotates the keys of every run into its cache.
+/// Row `row` of a cache whose rows have n_columns.
+std::span<std::byte> cache_row(std::byte* rows,
+                               DType dtype,
+                               std::size_t row,
+                               std::size_t n_columns) {
+  const std::size_t row_bytes = n_columns * element_bytes(dtype);
+  return {rows + row * row_bytes, row_bytes};
+}
+
+/// Norms and rotates the keys of every run and writes them into its cache.
 void write_keys(Compute compute,
                 const LatentAttentionWeights& w,
                 const AttentionPass& pass,
                 const Projections& p) {
   const LatentAttentionShape& shape = w.shape;
-  const std::size_t key_dim = shape.key_dim();
+  const MutableMatrix latents = columns_of(p.kv, 0, shape.latent_dim);
+  compute.backend.rms_norm(latents, latents, w.kv_norm, shape.norm_eps);
   if (w.indexer) {
     compute.backend.layer_norm(
         p.index_key, p.index_key, w.indexer->key_norm, w.indexer->key_bias, kIndexKeyNormEps);
   }
   for (std::size_t i = 0; i < pass.rows.runs().size(); ++i) {
     const Run& run = pass.rows.runs()[i];
-    float* keys = pass.caches[i].keys + run.first_position * key_dim;
-    const ConstMatrix kv = rows_of(ConstMatrix(p.kv), run.first_row, run.n_rows);
-    compute.backend.rms_norm({keys, run.n_rows, shape.latent_dim, key_dim},
-                             columns_of(kv, 0, shape.latent_dim),
-                             w.kv_norm,
-                             shape.norm_eps);
-    for (std::size_t r = 0; r < run.n_rows; ++r) {
-      const std::size_t row = run.first_row + r;
-      rotate(kv.row(r).data() + shape.latent_dim,
-             pass.rows.cos_of(row),
-             pass.rows.sin_of(row),
-             keys + r * key_dim + shape.latent_dim);
-      if (!w.indexer) continue;
-      const std::size_t head_dim = w.indexer->shape.head_dim;
-      float* index_key = pass.caches[i].index_keys + (run.first_position + r) * head_dim;
-      std::copy_n(p.index_key.row(row).data(), head_dim, index_key);
-      rotate_in_place(index_key, pass.rows.cos_of(row), pass.rows.sin_of(row));
-    }
+    const LatentKeys& cache = pass.caches[i];
+    const auto write_rows = [&](std::size_t begin, std::size_t end, std::size_t) {
+      for (std::size_t r = begin; r < end; ++r) {
+        const std::size_t row = run.first_row + r;
+        const std::size_t position = run.first_position + r;
+        const std::span<const float> cos = pass.rows.cos_of(row);
+        const std::span<const float> sin = pass.rows.sin_of(row);
+        const std::span<float> key = p.kv.row(row);
+        rotate_in_place(key.data() + shape.latent_dim, cos, sin);
+        convert_from_float(
+            cache.dtype, key, cache_row(cache.keys, cache.dtype, position, key.size()));
+        if (!w.indexer) continue;
+        const std::span<float> index_key = p.index_key.row(row);
+        rotate_in_place(index_key.data(), cos, sin);
+        convert_from_float(cache.dtype,
+                           index_key,
+                           cache_row(cache.index_keys, cache.dtype, position, index_key.size()));
+      }
+    };
+    compute.pool.parallel_for(run.n_rows, kRowsPerTask, write_rows);
   }
 }
 

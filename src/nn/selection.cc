@@ -69,7 +69,8 @@ void Selection::choose(Compute compute,
       const std::size_t n = std::max(max_n, n_visible_[end]);
       if (end > begin && n * (end - begin + 1) > kMaxScores) break;
       max_n = n;
-      index_sets_.push_back({caches[sequences_[end]].index_keys, nullptr, n_visible_[end]});
+      const LatentKeys& cache = caches[sequences_[end]];
+      index_sets_.push_back({cache.index_keys, nullptr, n_visible_[end], cache.dtype});
     }
     const MutableMatrix scores = scores_.shape(end - begin, max_n);
     compute.backend.index_scores({.q = rows_of(q, begin, end - begin),
@@ -107,7 +108,10 @@ void Selection::positions(std::size_t query, std::vector<std::int32_t>& out) con
 }
 
 std::span<const kernels::KeySet> Selection::over(std::span<const LatentKeys> caches) noexcept {
-  for (std::size_t i = 0; i < sets_.size(); ++i) sets_[i].keys = caches[sequences_[i]].keys;
+  for (std::size_t i = 0; i < sets_.size(); ++i) {
+    sets_[i].keys = caches[sequences_[i]].keys;
+    sets_[i].dtype = caches[sequences_[i]].dtype;
+  }
   return sets_;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "nn/compute.h"
 #include "nn/rope.h"
+#include "tensor/dtype.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
@@ -16,8 +17,9 @@ namespace ft::nn {
 
 /// One sequence's rows in one layer of its cache.
 struct LatentKeys {
-  float* keys = nullptr;        // stride key_dim
-  float* index_keys = nullptr;  // stride head_dim of the indexer; null on layers without one
+  std::byte* keys = nullptr;        // stride key_dim
+  std::byte* index_keys = nullptr;  // stride head_dim of the indexer; null on layers without one
+  DType dtype = DType::kF32;        // of both: kF32 or kBF16
 };
 
 struct IndexerShape {

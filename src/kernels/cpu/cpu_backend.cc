@@ -294,7 +294,9 @@ void CpuBackend::index_scores(const IndexScoreArgs& args) noexcept {
       const std::size_t key = item % blocks * kKeysPerItem;
       const KeySet& set = args.sets[row];
       if (key < set.n) {
-        kernels_.index_scores({.keys = set.keys + key * args.head_dim,
+        kernels_.index_scores({.keys = static_cast<const std::byte*>(set.keys) +
+                                       key * args.head_dim * element_bytes(set.dtype),
+                               .dtype = set.dtype,
                                .q = args.q.data + row * args.q.stride,
                                .gates = args.gate.data + row * args.gate.stride,
                                .scores = args.scores.data + row * args.scores.stride + key,

@@ -30,7 +30,8 @@ namespace ft::kernels {
 
 /// Working memory of each thread, 64-byte aligned, contents undefined.
 inline constexpr std::size_t kScratchFloats = std::size_t{256} * 1024;
-static_assert(kMaxKeyDim + kKeyChunk <= kScratchFloats);
+/// A tile of 16 widened cache rows, and what the dots and sums of one head need.
+static_assert(17 * kMaxKeyDim + 16 * kKeyChunk <= kScratchFloats);
 /// Rows of one LinearTask at most, so that accumulators of a block of rows fit into the scratch
 /// memory.
 inline constexpr std::size_t kMaxTaskRows = 256;
@@ -68,7 +69,8 @@ struct AttendTask {
 
 /// Some keys of one row; fields as in IndexScoreArgs.
 struct IndexScoreTask {
-  const float* keys;   // [n_keys, head_dim]
+  const void* keys;  // [n_keys, head_dim] of `dtype`
+  DType dtype;
   const float* q;      // [n_heads, head_dim]
   const float* gates;  // [n_heads]
   float* scores;       // [n_keys]

@@ -137,4 +137,21 @@ void convert_to_float(DType dtype,
   }
 }
 
+void convert_from_float(DType dtype,
+                        std::span<const float> source,
+                        std::span<std::byte> destination) {
+  FT_CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  FT_CHECK(destination.size() == source.size() * element_bytes(dtype));
+  if (dtype == DType::kF32) {
+    if (!source.empty()) {
+      std::memcpy(destination.data(), source.data(), destination.size());
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const std::uint16_t bits = float_to_bf16(source[i]);
+    std::memcpy(destination.data() + i * sizeof(bits), &bits, sizeof(bits));
+  }
+}
+
 }  // namespace ft

@@ -28,4 +28,10 @@ float load_element(DType dtype, const std::byte* data) noexcept;
 /// element_bytes(dtype).
 void convert_to_float(DType dtype, std::span<const std::byte> source, std::span<float> destination);
 
+/// The other way for kF32 and kBF16: copied, or rounded to nearest, ties to even.
+/// destination.size() = n * element_bytes(dtype), any alignment.
+void convert_from_float(DType dtype,
+                        std::span<const float> source,
+                        std::span<std::byte> destination);
+
 }  // namespace ft

@@ -154,6 +154,27 @@ TEST(ConvertToFloat, RefusesSizesThatDisagree) {
   EXPECT_THROW(convert_to_float(DType::kBF16, bytes, result), LogicError);
 }
 
+TEST(ConvertFromFloat, CopiesF32AndRoundsBf16AtAnyAlignment) {
+  const std::vector<float> values = {1.0F, -2.5F, 1.00390625F, 1.01171875F, 3e38F};
+  std::vector<std::byte> bytes(1 + values.size() * 4);
+  convert_from_float(DType::kF32, values, std::span(bytes).subspan(1));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(load_element(DType::kF32, bytes.data() + 1 + i * 4), values[i]);
+  }
+  convert_from_float(DType::kBF16, values, std::span(bytes).subspan(1, values.size() * 2));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(load_element(DType::kBF16, bytes.data() + 1 + i * 2),
+              bf16_to_float(float_to_bf16(values[i])));
+  }
+}
+
+TEST(ConvertFromFloat, RefusesOtherTypesAndSizesThatDisagree) {
+  const std::vector<float> values(3);
+  std::vector<std::byte> bytes(12);
+  EXPECT_THROW(convert_from_float(DType::kBF16, values, bytes), LogicError);
+  EXPECT_THROW(convert_from_float(DType::kF16, values, std::span(bytes).first(6)), LogicError);
+}
+
 TEST(DTypeNames, AreInvertible) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3}) {
     EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);

@@ -38,6 +38,11 @@ FT_INLINE Vec load_partial(const float* from, std::size_t n) noexcept {
 FT_INLINE void store_partial(float* to, Vec v, std::size_t n) noexcept {
   _mm256_maskstore_ps(to, first_lanes(n), v);
 }
+/// bf16 values as floats.
+FT_INLINE Vec widen_bf16(const std::uint16_t* from) noexcept {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
 
 FT_INLINE Vec add(Vec a, Vec b) noexcept {
   return _mm256_add_ps(a, b);

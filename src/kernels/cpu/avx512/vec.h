@@ -33,6 +33,11 @@ FT_INLINE Vec load_partial(const float* from, std::size_t n) noexcept {
 FT_INLINE void store_partial(float* to, Vec v, std::size_t n) noexcept {
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << n) - 1u), v);
 }
+/// bf16 values as floats.
+FT_INLINE Vec widen_bf16(const std::uint16_t* from) noexcept {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
 
 FT_INLINE Vec add(Vec a, Vec b) noexcept {
   return _mm512_add_ps(a, b);

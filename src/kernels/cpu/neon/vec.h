@@ -41,6 +41,10 @@ FT_INLINE void store_partial(float* to, Vec v, std::size_t n) noexcept {
     to[i] = lanes[i];
   }
 }
+/// bf16 values as floats.
+FT_INLINE Vec widen_bf16(const std::uint16_t* from) noexcept {
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16));
+}
 
 FT_INLINE Vec add(Vec a, Vec b) noexcept {
   return vaddq_f32(a, b);

@@ -1,5 +1,6 @@
 // Latent attention and indexer scores.
 #include "kernels/cpu/ref/ref_kernels.h"
+#include "tensor/formats/float_formats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +9,27 @@
 namespace ft::kernels::ref {
 namespace {
 
-const float* key_row(const KeySet& set, std::size_t index, std::size_t stride) {
+/// Where the converted row of a cache that is not f32 lies in a task's scratch memory.
+constexpr std::size_t kRowOffset = kMaxKeyDim;
+static_assert(kRowOffset + kMaxKeyDim <= kScratchFloats);
+
+/// Row `index` of `rows` in f32: in place, or converted into `scratch`.
+const float* row_of(
+    const void* rows, DType dtype, std::size_t index, std::size_t n_columns, float* scratch) {
+  const std::size_t row_bytes = n_columns * element_bytes(dtype);
+  const std::byte* row = static_cast<const std::byte*>(rows) + index * row_bytes;
+  if (dtype == DType::kF32) {
+    return static_cast<const float*>(rows) + index * n_columns;
+  }
+  convert_to_float(dtype, {row, row_bytes}, {scratch + kRowOffset, n_columns});
+  return scratch + kRowOffset;
+}
+
+const float* key_row(const AttendTask& task, std::size_t index) {
+  const KeySet& set = task.set;
   const std::size_t position =
       set.positions != nullptr ? static_cast<std::size_t>(set.positions[index]) : index;
-  return set.keys + position * stride;
+  return row_of(set.keys, set.dtype, position, task.key_dim, task.scratch);
 }
 
 float dot(const float* a, const float* b, std::size_t n) {
@@ -36,14 +54,14 @@ void attend_chunk(
   float scores[kKeyChunk];
   partial.max = -std::numeric_limits<float>::infinity();
   for (std::size_t j = begin; j < end; ++j) {
-    scores[j - begin] = task.scale * dot(q, key_row(task.set, j, task.key_dim), task.key_dim);
+    scores[j - begin] = task.scale * dot(q, key_row(task, j), task.key_dim);
     partial.max = std::max(partial.max, scores[j - begin]);
   }
   partial.sum = 0;
   std::fill(partial.z, partial.z + task.latent_dim, 0.0f);
   for (std::size_t j = begin; j < end; ++j) {
     const float weight = std::exp(scores[j - begin] - partial.max);
-    const float* key = key_row(task.set, j, task.key_dim);
+    const float* key = key_row(task, j);
     partial.sum += weight;
     for (std::size_t i = 0; i < task.latent_dim; ++i) {
       partial.z[i] += weight * key[i];
@@ -85,7 +103,7 @@ void attend(const AttendTask& task) noexcept {
 
 void index_scores(const IndexScoreTask& task) noexcept {
   for (std::size_t s = 0; s < task.n_keys; ++s) {
-    const float* key = task.keys + s * task.head_dim;
+    const float* key = row_of(task.keys, task.dtype, s, task.head_dim, task.scratch);
     float score = 0;
     for (std::size_t head = 0; head < task.n_heads; ++head) {
       const float product = task.scale * dot(task.q + head * task.head_dim, key, task.head_dim);

@@ -12,6 +12,8 @@
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/simd/keys-inl.h"
+// After keys-inl.h.
 #include "kernels/cpu/simd/dots-inl.h"
 #include "kernels/cpu/simd/exp-inl.h"
 #include "kernels/cpu/simd/unroll.h"
@@ -20,8 +22,7 @@ namespace ft::kernels::FT_ISA {
 
 /// Heads worked on at one time at most.
 constexpr std::size_t kHeadBlock = 64;
-/// A run of a 256-byte strip is 16 KiB, as are its weights for 64 heads.
-constexpr std::size_t kRunKeys = 64;
+// A run of a 256-byte strip of kRunKeys keys is 16 KiB, as are its weights for 64 heads.
 
 /// Some heads of one row against one chunk of its keys.
 struct AttendBlock {
@@ -31,42 +32,50 @@ struct AttendBlock {
   float scale;
   const float* q;
   float* weights;  // [n_heads, kKeyChunk]: dots, then exp(score - max)
-  const float* keys[kKeyChunk];
   std::size_t n_keys;
   float max[kHeadBlock];
   float sum[kHeadBlock];
 };
 
-/// Looks the chunk's rows up; the last one fills the tile.
-static inline void take_keys(const KeySet& set, std::size_t begin, AttendBlock& block) noexcept {
+/// The chunk's rows as stored, float or bf16, the last one again up to a whole tile.
+template <typename Key>
+struct ChunkKeys {
+  const Key* rows[kKeyChunk];
+  KeyScratch widened;
+};
+
+/// Looks the chunk's rows up.
+template <typename Key>
+static inline void take_keys(const KeySet& set,
+                             std::size_t begin,
+                             AttendBlock& block,
+                             ChunkKeys<Key>& keys) noexcept {
+  const Key* first = static_cast<const Key*>(set.keys);
   const std::size_t left = set.n - begin;
   const std::size_t n = left < kKeyChunk ? left : kKeyChunk;
   block.n_keys = n;
   if (set.positions == nullptr) {
     for (std::size_t j = 0; j < n; ++j) {
-      block.keys[j] = set.keys + (begin + j) * block.key_dim;
+      keys.rows[j] = first + (begin + j) * block.key_dim;
     }
   } else {
     for (std::size_t j = 0; j < n; ++j) {
       const auto position = static_cast<std::size_t>(set.positions[begin + j]);
-      block.keys[j] = set.keys + position * block.key_dim;
+      keys.rows[j] = first + position * block.key_dim;
     }
   }
   for (std::size_t j = n; j % kKeyTile != 0; ++j) {
-    block.keys[j] = block.keys[n - 1];
+    keys.rows[j] = keys.rows[n - 1];
   }
 }
 
-static inline void dot_chunk(AttendBlock& block) noexcept {
+template <typename Key>
+static inline void dot_chunk(AttendBlock& block, ChunkKeys<Key>& keys) noexcept {
   for (std::size_t j = 0; j < block.n_keys; j += kKeyTile) {
     const std::size_t left = block.n_keys - j;
-    dot_tile(block.q,
-             block.n_heads,
-             block.keys + j,
-             left < kKeyTile ? left : kKeyTile,
-             block.key_dim,
-             block.weights + j,
-             kKeyChunk);
+    const std::size_t n = left < kKeyTile ? left : kKeyTile;
+    const KeyView view = view_keys(keys.rows + j, n, 0, block.key_dim, keys.widened);
+    dot_tile(block.q, block.n_heads, view.rows, n, block.key_dim, block.weights + j, kKeyChunk);
   }
 }
 
@@ -103,14 +112,10 @@ static inline void softmax_chunk(AttendBlock& block) noexcept {
   }
 }
 
-/// z_h[0, kVecs * kLanes) += sum_j weights_h[j] * keys[j][column ...] for kHeads heads, j in order.
+/// z_h[0, kVecs * kLanes) += sum_j weights_h[j] * keys[j][...] for kHeads heads, j in order.
 template <std::size_t kHeads, std::size_t kVecs>
-FT_INLINE void weigh_strip(const float* weights,
-                           const float* const* keys,
-                           std::size_t n,
-                           std::size_t column,
-                           float* z,
-                           std::size_t z_stride) noexcept {
+FT_INLINE void weigh_strip(
+    const float* weights, KeyView keys, std::size_t n, float* z, std::size_t z_stride) noexcept {
   Vec sums[kHeads * kVecs];
   FT_UNROLL
   for (std::size_t i = 0; i < kHeads * kVecs; ++i) {
@@ -120,7 +125,7 @@ FT_INLINE void weigh_strip(const float* weights,
     Vec values[kVecs];
     FT_UNROLL
     for (std::size_t v = 0; v < kVecs; ++v) {
-      values[v] = load(keys[j] + column + v * kLanes);
+      values[v] = load(keys.rows[j] + keys.column + v * kLanes);
     }
     FT_UNROLL
     for (std::size_t i = 0; i < kHeads * kVecs; ++i) {
@@ -135,77 +140,74 @@ FT_INLINE void weigh_strip(const float* weights,
 }
 
 /// The same for one head and the fewer than kLanes columns at the end.
-static inline void weigh_rest(const float* weights,
-                              const float* const* keys,
-                              std::size_t n,
-                              std::size_t column,
-                              std::size_t n_columns,
-                              float* z) noexcept {
+static inline void weigh_rest(
+    const float* weights, KeyView keys, std::size_t n, std::size_t n_columns, float* z) noexcept {
   Vec sum = load_partial(z, n_columns);
   for (std::size_t j = 0; j < n; ++j) {
-    sum = fma(broadcast(weights[j]), load_partial(keys[j] + column, n_columns), sum);
+    sum = fma(broadcast(weights[j]), load_partial(keys.rows[j] + keys.column, n_columns), sum);
   }
   store_partial(z, sum, n_columns);
 }
 
-/// A run of a chunk's keys.
+/// Some columns of a run of a chunk's keys.
 struct KeyRun {
   const float* weights;  // of the first head; next head kKeyChunk further
-  const float* const* keys;
+  KeyView keys;
   std::size_t n;
 };
 
 /// All heads for a run of keys and a strip of kVecs vectors.
 template <std::size_t kVecs>
-static inline void weigh_heads(const AttendBlock& block,
-                               const KeyRun& run,
-                               std::size_t column,
-                               float* z) noexcept {
+static inline void weigh_heads(const AttendBlock& block, const KeyRun& run, float* z) noexcept {
   const std::size_t stride = block.latent_dim;
   const float* weights = run.weights;
-  z += column;
   std::size_t h = 0;
   for (; h + 4 <= block.n_heads; h += 4) {
-    weigh_strip<4, kVecs>(weights, run.keys, run.n, column, z, stride);
+    weigh_strip<4, kVecs>(weights, run.keys, run.n, z, stride);
     weights += 4 * kKeyChunk;
     z += 4 * stride;
   }
   if (h + 2 <= block.n_heads) {
-    weigh_strip<2, kVecs>(weights, run.keys, run.n, column, z, stride);
+    weigh_strip<2, kVecs>(weights, run.keys, run.n, z, stride);
     weights += 2 * kKeyChunk;
     z += 2 * stride;
     h += 2;
   }
   if (h < block.n_heads) {
-    weigh_strip<1, kVecs>(weights, run.keys, run.n, column, z, stride);
+    weigh_strip<1, kVecs>(weights, run.keys, run.n, z, stride);
   }
 }
 
 /// z_h += sum_j weights_h[j] * key_j for all heads and keys of a chunk; z is [n_heads, latent_dim].
-static inline void weigh_chunk(const AttendBlock& block, float* z) noexcept {
+template <typename Key>
+static inline void weigh_chunk(const AttendBlock& block, ChunkKeys<Key>& keys, float* z) noexcept {
   constexpr std::size_t kStrip = kStripVecs * kLanes;
   const std::size_t whole = block.latent_dim / kLanes * kLanes;
   for (std::size_t column = 0; column < block.latent_dim;) {
     const bool is_strip = column + kStrip <= whole;
+    const std::size_t n_columns = is_strip         ? kStrip
+                                  : column < whole ? kLanes
+                                                   : block.latent_dim - column;
     for (std::size_t j = 0; j < block.n_keys; j += kRunKeys) {
       const std::size_t left = block.n_keys - j;
-      const KeyRun run = {block.weights + j, block.keys + j, left < kRunKeys ? left : kRunKeys};
+      const std::size_t n = left < kRunKeys ? left : kRunKeys;
+      const KeyRun run = {
+          block.weights + j, view_keys(keys.rows + j, n, column, n_columns, keys.widened), n};
       if (is_strip) {
-        weigh_heads<kStripVecs>(block, run, column, z);
+        weigh_heads<kStripVecs>(block, run, z + column);
       } else if (column < whole) {
-        weigh_heads<1>(block, run, column, z);
+        weigh_heads<1>(block, run, z + column);
       } else {
         for (std::size_t h = 0; h < block.n_heads; ++h) {
           weigh_rest(run.weights + h * kKeyChunk,
                      run.keys,
                      run.n,
-                     column,
-                     block.latent_dim - column,
+                     n_columns,
                      z + h * block.latent_dim + column);
         }
       }
     }
-    column += is_strip ? kStrip : kLanes;
+    column += n_columns;
   }
 }
 
@@ -273,7 +275,18 @@ static inline void fill_zero(float* to, std::size_t n) noexcept {
   }
 }
 
+/// Floats for the largest view of widened rows.
+template <typename Key>
+static inline std::size_t widened_floats(std::size_t key_dim) noexcept {
+  if (sizeof(Key) == sizeof(float)) {
+    return 0;
+  }
+  constexpr std::size_t kStripFloats = kRunKeys * kStripVecs * kLanes;
+  return kKeyTile * key_dim > kStripFloats ? kKeyTile * key_dim : kStripFloats;
+}
+
 /// Heads [head, head + n_heads) of the task, n_heads <= kHeadBlock.
+template <typename Key>
 static inline void attend_heads(const AttendTask& task,
                                 std::size_t head,
                                 std::size_t n_heads) noexcept {
@@ -283,17 +296,19 @@ static inline void attend_heads(const AttendTask& task,
   block.latent_dim = task.latent_dim;
   block.scale = task.scale;
   block.q = task.q + head * task.key_dim;
-  block.weights = task.scratch;
-  float* chunk_z = task.scratch + n_heads * kKeyChunk;
+  ChunkKeys<Key> keys;
+  keys.widened.values = task.scratch;
+  block.weights = task.scratch + widened_floats<Key>(task.key_dim);
+  float* chunk_z = block.weights + n_heads * kKeyChunk;
   float* z = task.z + head * task.latent_dim;
   AttendTotals totals;
   for (std::size_t begin = 0; begin < task.set.n; begin += kKeyChunk) {
-    take_keys(task.set, begin, block);
-    dot_chunk(block);
+    take_keys(task.set, begin, block, keys);
+    dot_chunk(block, keys);
     softmax_chunk(block);
     float* sums = begin == 0 ? z : chunk_z;
     fill_zero(sums, n_heads * task.latent_dim);
-    weigh_chunk(block, sums);
+    weigh_chunk(block, keys, sums);
     if (begin == 0) {
       for (std::size_t h = 0; h < n_heads; ++h) {
         totals.max[h] = block.max[h];
@@ -308,14 +323,24 @@ static inline void attend_heads(const AttendTask& task,
   }
 }
 
-// NOLINTNEXTLINE(misc-definitions-in-headers): one per instruction set
-void attend(const AttendTask& task) noexcept {
+template <typename Key>
+static inline void attend_all(const AttendTask& task) noexcept {
   // Per head: a chunk's weights, and its sums until they are merged.
-  const std::size_t fitting = kScratchFloats / (kKeyChunk + task.latent_dim);
+  const std::size_t free = kScratchFloats - widened_floats<Key>(task.key_dim);
+  const std::size_t fitting = free / (kKeyChunk + task.latent_dim);
   const std::size_t most = fitting < kHeadBlock ? fitting : kHeadBlock;
   for (std::size_t head = 0; head < task.n_heads; head += most) {
     const std::size_t left = task.n_heads - head;
-    attend_heads(task, head, left < most ? left : most);
+    attend_heads<Key>(task, head, left < most ? left : most);
+  }
+}
+
+// NOLINTNEXTLINE(misc-definitions-in-headers): one per instruction set
+void attend(const AttendTask& task) noexcept {
+  if (task.set.dtype == DType::kBF16) {
+    attend_all<std::uint16_t>(task);
+  } else {
+    attend_all<float>(task);
   }
 }
 

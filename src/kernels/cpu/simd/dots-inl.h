@@ -1,4 +1,5 @@
-// Dot products of query heads with keys. Included by an instruction set's files after its vec.h.
+// Dot products of query heads with keys. Included by an instruction set's files after its vec.h and
+// keys-inl.h.
 //
 // A dot has one order whatever is computed next to it: each lane sums every kLanes-th column,
 // columns ascending, then sum_lanes() adds the lanes in its fixed tree. So blocks may take any
@@ -12,9 +13,6 @@
 #include <cstddef>
 
 namespace ft::kernels::FT_ISA {
-
-/// Keys that are taken together, so that they stay in the L1 cache while all heads pass.
-constexpr std::size_t kKeyTile = 16;
 
 /// dots[h * stride + j] = q_h . keys[j] for kHeads heads and kDotSums / kHeads keys; q_h = q + h *
 /// dim.
