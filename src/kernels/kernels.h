@@ -14,6 +14,7 @@
 
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
+#include "tensor/formats/quantized_matrix.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
@@ -33,9 +34,17 @@ inline constexpr std::size_t kKeyChunk = 256;
 /// rows.
 inline constexpr std::size_t kMaxKeyDim = std::size_t{8} * 1024;
 
-/// A weight matrix [n_out, n_in] in a backend's own layout, made by Backend::pack. A view: the
-/// bytes belong to whoever passed the destination to pack(). Stored width is kept (fp8 stays one
-/// byte per weight).
+/// How a product with integer weights sees its inputs.
+enum class Activation : std::uint8_t {
+  kFloat,  // as they are
+  /// In 8 bits: per row and group of kQuantGroup columns the nearest of 127 steps to the largest
+  /// magnitude. Faster; not for inputs of latents, queries and indexers.
+  kInt8
+};
+
+/// A weight matrix [n_out, n_in], made by Backend::pack in a backend's own layout or by
+/// Backend::view. A view: the bytes belong to whoever passed them. Stored width is kept (fp8 stays
+/// one byte per weight).
 struct Weight {
   const std::byte* data = nullptr;
   const float* scales = nullptr;  // fp8: [n_segments, n_out padded]; null for other types
@@ -45,6 +54,9 @@ struct Weight {
       0;  // fp8: columns before the first scale border; others follow every block_cols
   std::size_t block_cols = 0;
   DType dtype = DType::kF32;
+
+  QuantMatrix quant;  // integer weights, the fields above but the shape unused; else codes is null
+  Activation activation = Activation::kFloat;
 };
 
 /// y[i] = W x[x_rows ? x_rows[i] : i] for every row i of y; y.n_cols = W.n_out, x.n_cols = W.n_in.
@@ -59,7 +71,7 @@ struct MatmulOp {
 };
 
 /// y[i] = silu(G x[r]) * (U x[r]), r = x_rows ? x_rows[i] : i; weight made by pack_gate_up (n_out =
-/// 2 * y.n_cols).
+/// 2 * y.n_cols) or a view of interleave_gate_up()'s matrix (n_out counts whole panels).
 struct SwigluOp {
   MutableMatrix y;
   ConstMatrix x;
@@ -139,6 +151,8 @@ class Backend {
   virtual Weight pack_gate_up(const StoredMatrix& gate,
                               const StoredMatrix& up,
                               std::span<std::byte> destination) const = 0;
+  /// Integer weights where they lie, a mapped file for example: nothing is copied or changed.
+  virtual Weight view(const QuantMatrix& matrix, Activation activation) const noexcept = 0;
 
   // --- linear ---
   /// Independent products, run together: one call costs one fork-join. Destinations must not

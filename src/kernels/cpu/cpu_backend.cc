@@ -8,6 +8,8 @@
 namespace ft::kernels {
 namespace {
 
+static_assert(Int8Inputs::kMax <= LinearSchedule::kMaxOps);
+
 // Costs are counted in bytes of weights streamed for one row, about 0.05 ns each with both cores at
 // it.
 
@@ -20,6 +22,8 @@ constexpr std::size_t kMaxItemCost = std::size_t{2} << 20;
 /// Input of a block of rows that stays in a core's L2 cache while all tiles pass over it.
 constexpr std::size_t kBlockInputBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinBlockRows = 48;
+/// Int8 inputs of one call: a thousand rows of the widest layer of a large model.
+constexpr std::size_t kInt8InputBytes = std::size_t{32} << 20;
 
 std::size_t divide_up(std::size_t n, std::size_t d) noexcept {
   return (n + d - 1) / d;
@@ -35,31 +39,51 @@ struct LinearPlan {
   std::size_t step_cost = 0;
 };
 
-std::size_t op_units(const WeightFormat& format, const MatmulOp& op) noexcept {
-  return count_units(format, op.weight->n_out, false);
+/// The tiles of a product's weight.
+struct Tiles {
+  std::size_t n = 0;
+  std::size_t bytes = 0;     // of one
+  std::size_t elements = 0;  // of one
+  std::size_t per_step = 1;  // a step must hold whole pairs of gate and up
+};
+
+Tiles packed_tiles(const WeightFormat& format, const Weight& weight, bool is_gate_up) noexcept {
+  return {.n = count_tiles(format, count_units(format, weight.n_out, is_gate_up)),
+          .bytes = tile_bytes(format, weight),
+          .elements = format.tile_units * format.unit_outputs * round_up(weight.n_in, kGroupCols),
+          .per_step = is_gate_up && format.tile_units == 1 ? std::size_t{2} : std::size_t{1}};
 }
-std::size_t op_units(const WeightFormat& format, const SwigluOp& op) noexcept {
-  return count_units(format, op.weight->n_out, true);
+
+Tiles panel_tiles(const QuantMatrix& matrix) noexcept {
+  const std::size_t blocks = kTilePanels * matrix.n_blocks();
+  return {.n = divide_up(matrix.n_panels(), kTilePanels),
+          .bytes = blocks * block_code_bytes(matrix.format),
+          .elements = blocks * kPanelRows * kQuantGroup};
 }
-/// A step must hold whole pairs of gate and up.
-std::size_t tiles_per_step(const WeightFormat& /*format*/, const MatmulOp& /*op*/) noexcept {
-  return 1;
-}
-std::size_t tiles_per_step(const WeightFormat& format, const SwigluOp& /*op*/) noexcept {
-  return format.tile_units == 1 ? 2 : 1;
+
+/// What a row beside the first adds to a tile's cost. Four rows of multiply-adds take about as long
+/// as a byte, sixteen if they are of integers.
+std::size_t row_cost(const Weight& weight, const Tiles& tiles) noexcept {
+  return tiles.elements / (weight.activation == Activation::kInt8 ? 16 : 4);
 }
 
 template <typename Op>
 LinearPlan plan_shape(const WeightFormat& format, const Op& op, std::size_t n_threads) noexcept {
-  assert(op.x.n_cols == op.weight->n_in);
+  const Weight& weight = *op.weight;
+  assert(op.x.n_cols == weight.n_in);
+  constexpr bool kIsGateUp = std::is_same_v<Op, SwigluOp>;
+  assert(!kIsGateUp || weight.quant.n_rows % (2 * kPanelRows) == 0);
+  const Tiles tiles = weight.quant.codes != nullptr ? panel_tiles(weight.quant)
+                                                    : packed_tiles(format, weight, kIsGateUp);
   LinearPlan plan;
-  plan.n_tiles = count_tiles(format, op_units(format, op));
-  plan.tiles_per_step = tiles_per_step(format, op);
+  plan.n_tiles = tiles.n;
+  plan.tiles_per_step = tiles.per_step;
   plan.steps_per_block = divide_up(plan.n_tiles, plan.tiles_per_step);
   if (op.y.n_rows == 0) {
     return plan;
   }
-  const std::size_t row_bytes = std::max<std::size_t>(1, op.x.n_cols * sizeof(float));
+  const std::size_t row_bytes =
+      std::max<std::size_t>(1, op.x.n_cols * (weight.activation == Activation::kInt8 ? 1 : 4));
   const std::size_t cached_rows = std::max(kMinBlockRows, kBlockInputBytes / row_bytes);
   const std::size_t wanted = divide_up(op.y.n_rows, std::min(cached_rows, kMaxTaskRows));
   // A narrow matrix needs more row blocks to occupy the threads.
@@ -68,11 +92,8 @@ LinearPlan plan_shape(const WeightFormat& format, const Op& op, std::size_t n_th
       std::max(wanted, std::min(for_threads, divide_up(op.y.n_rows, kMinBlockRows)));
   plan.rows_per_block = divide_up(op.y.n_rows, plan.n_row_blocks);
   plan.n_row_blocks = divide_up(op.y.n_rows, plan.rows_per_block);
-  // Four rows of multiply-adds take about as long as a byte.
-  const std::size_t tile_elements =
-      format.tile_units * format.unit_outputs * round_up(op.weight->n_in, kGroupCols);
-  plan.step_cost = plan.tiles_per_step *
-                   (tile_bytes(format, *op.weight) + tile_elements * (plan.rows_per_block - 1) / 4);
+  plan.step_cost =
+      plan.tiles_per_step * (tiles.bytes + row_cost(weight, tiles) * (plan.rows_per_block - 1));
   return plan;
 }
 
@@ -82,7 +103,8 @@ CpuBackend::CpuBackend(Isa isa, const CpuKernels& kernels, ThreadPool& pool)
     : isa_(isa),
       kernels_(kernels),
       pool_(pool),
-      scratch_(pool.n_threads() * kScratchFloats * sizeof(float)) {}
+      scratch_(pool.n_threads() * kScratchFloats * sizeof(float)),
+      int8_inputs_(kInt8InputBytes) {}
 
 float* CpuBackend::scratch(std::size_t thread) noexcept {
   return scratch_.as<float>(kScratchFloats * (thread + 1)).data() + kScratchFloats * thread;
@@ -110,8 +132,60 @@ Weight CpuBackend::pack_gate_up(const StoredMatrix& gate,
   return pack_weight(kernels_.weight_format, parts, true, destination);
 }
 
+Weight CpuBackend::view(const QuantMatrix& matrix, Activation activation) const noexcept {
+  assert(reinterpret_cast<std::uintptr_t>(matrix.codes) % 64 == 0);
+  Weight weight;
+  weight.n_out = matrix.n_rows;
+  weight.n_in = matrix.n_cols;
+  weight.quant = matrix;
+  weight.activation = activation;
+  return weight;
+}
+
 template <typename Op>
 void CpuBackend::run_linear(std::span<const Op> ops) noexcept {
+  while (!ops.empty()) {
+    const std::size_t n = int8_inputs_.lay_out(ops);
+    if (n > 0) {
+      run_planned(ops.first(n));
+    } else {
+      run_in_parts(ops[0]);
+    }
+    ops = ops.subspan(std::max<std::size_t>(1, n));
+  }
+}
+
+template <typename Op>
+void CpuBackend::run_in_parts(const Op& op) noexcept {
+  const std::size_t most = int8_inputs_.most_rows(op.x.n_cols);
+  for (std::size_t row = 0; row < op.y.n_rows; row += most) {
+    Op part = op;
+    part.y.data += row * op.y.stride;
+    part.y.n_rows = std::min(most, op.y.n_rows - row);
+    if (op.x_rows != nullptr) {
+      part.x_rows += row;
+    } else {
+      part.x.data += row * op.x.stride;
+      part.x.n_rows = part.y.n_rows;
+    }
+    int8_inputs_.lay_out(std::span<const Op>(&part, 1));
+    run_planned(std::span<const Op>(&part, 1));
+  }
+}
+
+void CpuBackend::quantize_inputs() noexcept {
+  for (const Int8Inputs::Input& input : int8_inputs_.inputs()) {
+    for_rows(input.n_rows, input.x.n_cols, [&](std::size_t row) {
+      const std::size_t at = input.rows != nullptr ? input.rows[row] : row;
+      kernels_.quantize_row(
+          input.x.data + at * input.x.stride, input.x.n_cols, input.codes + row * input.row_bytes);
+    });
+  }
+}
+
+template <typename Op>
+void CpuBackend::run_planned(std::span<const Op> ops) noexcept {
+  quantize_inputs();
   const WeightFormat& format = kernels_.weight_format;
   LinearPlan plans[LinearSchedule::kMaxOps];
   LinearSchedule schedule;
@@ -128,6 +202,7 @@ void CpuBackend::run_linear(std::span<const Op> ops) noexcept {
         const std::size_t n = std::min(end_step - step, plan.steps_per_block - first);
         const std::size_t row = block * plan.rows_per_block;
         run_tiles(ops[i],
+                  int8_inputs_.view(i),
                   {.row_begin = row,
                    .row_end = std::min(row + plan.rows_per_block, ops[i].y.n_rows),
                    .tile_begin = first * plan.tiles_per_step,
@@ -143,32 +218,33 @@ void CpuBackend::run_linear(std::span<const Op> ops) noexcept {
 }
 
 template <typename Op>
-void CpuBackend::run_tiles(const Op& op, LinearTask task) const noexcept {
+void CpuBackend::run_tiles(const Op& op,
+                           const Int8Inputs::View& int8,
+                           LinearTask task) const noexcept {
+  const bool is_int8 = int8.codes != nullptr;
   task.weight = op.weight;
   task.x = op.x.data;
   task.x_stride = op.x.stride;
-  task.x_rows = op.x_rows;
+  task.x_int8 = int8.codes;
+  task.x_int8_stride = int8.stride;
+  task.x_rows = is_int8 ? int8.rows : op.x_rows;
   task.y = op.y.data;
   task.y_stride = op.y.stride;
   task.n_y = op.y.n_cols;
   if constexpr (std::is_same_v<Op, MatmulOp>) {
     task.adds = op.store == MatmulOp::Store::kAdd;
-    kernels_.matmul(task);
+    is_int8 ? kernels_.matmul_int8(task) : kernels_.matmul(task);
   } else {
-    kernels_.swiglu(task);
+    is_int8 ? kernels_.swiglu_int8(task) : kernels_.swiglu(task);
   }
 }
 
 void CpuBackend::matmul(std::span<const MatmulOp> ops) noexcept {
-  for (; !ops.empty(); ops = ops.subspan(std::min(LinearSchedule::kMaxOps, ops.size()))) {
-    run_linear(ops.first(std::min(LinearSchedule::kMaxOps, ops.size())));
-  }
+  run_linear(ops);
 }
 
 void CpuBackend::swiglu(std::span<const SwigluOp> ops) noexcept {
-  for (; !ops.empty(); ops = ops.subspan(std::min(LinearSchedule::kMaxOps, ops.size()))) {
-    run_linear(ops.first(std::min(LinearSchedule::kMaxOps, ops.size())));
-  }
+  run_linear(ops);
 }
 
 void CpuBackend::for_rows(std::size_t n_rows,

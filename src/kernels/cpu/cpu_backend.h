@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/int8_inputs.h"
 #include "kernels/kernels.h"
 
 namespace ft::kernels {
@@ -21,6 +22,7 @@ class CpuBackend final : public Backend {
   Weight pack_gate_up(const StoredMatrix& gate,
                       const StoredMatrix& up,
                       std::span<std::byte> destination) const override;
+  Weight view(const QuantMatrix& matrix, Activation activation) const noexcept override;
 
   void matmul(std::span<const MatmulOp> ops) noexcept override;
   void swiglu(std::span<const SwigluOp> ops) noexcept override;
@@ -42,9 +44,16 @@ class CpuBackend final : public Backend {
   float* scratch(std::size_t thread) noexcept;
   template <typename Op>
   void run_linear(std::span<const Op> ops) noexcept;
+  /// One product whose int8 inputs have no room at once.
+  template <typename Op>
+  void run_in_parts(const Op& op) noexcept;
+  void quantize_inputs() noexcept;
+  /// Ops whose inputs are laid out.
+  template <typename Op>
+  void run_planned(std::span<const Op> ops) noexcept;
   /// Fills the task's operands from `op` and runs it.
   template <typename Op>
-  void run_tiles(const Op& op, LinearTask task) const noexcept;
+  void run_tiles(const Op& op, const Int8Inputs::View& int8, LinearTask task) const noexcept;
   /// body(row) for every row; on the caller alone if the whole costs less than a fork.
   void for_rows(std::size_t n_rows,
                 std::size_t row_cost,
@@ -54,6 +63,7 @@ class CpuBackend final : public Backend {
   CpuKernels kernels_;
   ThreadPool& pool_;
   Buffer scratch_;
+  Int8Inputs int8_inputs_;
 };
 
 }  // namespace ft::kernels

@@ -36,6 +36,9 @@ static_assert(17 * kMaxKeyDim + 16 * kKeyChunk <= kScratchFloats);
 /// memory.
 inline constexpr std::size_t kMaxTaskRows = 256;
 
+/// Panels of a tile of integer weights, on every instruction set: gate and up stay together.
+inline constexpr std::size_t kTilePanels = 2;
+
 /// Rows [row_begin, row_end) times the weight's tiles [tile_begin, tile_end) of one product. For
 /// swiglu a tile's outputs are alternating units of gate and up.
 struct LinearTask {
@@ -48,6 +51,8 @@ struct LinearTask {
   const Weight* weight = nullptr;
   const float* x = nullptr;
   std::size_t x_stride = 0;
+  const std::byte* x_int8 = nullptr;      // int8 products only: the rows of x as int8_rows.h says
+  std::size_t x_int8_stride = 0;          // bytes
   const std::uint32_t* x_rows = nullptr;  // or nullptr
   float* y = nullptr;
   std::size_t y_stride = 0;
@@ -107,6 +112,11 @@ struct CpuKernels {
 
   void (*matmul)(const LinearTask& task) noexcept;
   void (*swiglu)(const LinearTask& task) noexcept;
+  /// Integer weights whose activation is kInt8.
+  void (*matmul_int8)(const LinearTask& task) noexcept;
+  void (*swiglu_int8)(const LinearTask& task) noexcept;
+  /// One row of n inputs as int8_rows.h says.
+  void (*quantize_row)(const float* x, std::size_t n, std::byte* row) noexcept;
   void (*moe_combine)(const CombineTask& task) noexcept;
 
   /// One row.

@@ -293,13 +293,15 @@ Weight pack_weight(const WeightFormat& format,
         break;
     }
   }
-  return {destination.data(),
-          scales,
-          shape.n_out,
-          shape.n_cols,
-          shape.segments.first,
-          shape.segments.block,
-          shape.dtype};
+  Weight weight;
+  weight.data = destination.data();
+  weight.scales = scales;
+  weight.n_out = shape.n_out;
+  weight.n_in = shape.n_cols;
+  weight.first_segment = shape.segments.first;
+  weight.block_cols = shape.segments.block;
+  weight.dtype = shape.dtype;
+  return weight;
 }
 
 }  // namespace ft::kernels

@@ -1,5 +1,5 @@
 #include "kernels/cpu/avx2/avx2_kernels.h"
-#include "kernels/cpu/avx2/decode.h"
+#include "kernels/cpu/avx2/panels.h"
 
 namespace ft::kernels::avx2 {
 // 16 registers: eight accumulators beside four decoded vectors, twelve beside plain loads.

@@ -84,6 +84,14 @@ FT_INLINE Vec pow2(Vec n) noexcept {
   return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
 }
 
+/// Integers of at most 127 in magnitude as signed bytes.
+FT_INLINE void store_int8(std::int8_t* to, Vec v) noexcept {
+  const __m256i words = _mm256_cvtps_epi32(v);
+  const __m128i halves =
+      _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(halves, halves));
+}
+
 /// Sum of the lanes as a tree: halves, quarters, neighbours.
 FT_INLINE float sum_lanes(Vec v) noexcept {
   const __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

@@ -8,6 +8,9 @@ namespace ft::kernels::avx512 {
 extern const WeightFormat kWeightFormat;
 void matmul(const LinearTask& task) noexcept;
 void swiglu(const LinearTask& task) noexcept;
+void matmul_int8(const LinearTask& task) noexcept;
+void swiglu_int8(const LinearTask& task) noexcept;
+void quantize_row(const float* x, std::size_t n, std::byte* row) noexcept;
 void moe_combine(const CombineTask& task) noexcept;
 void rms_norm(const NormArgs& args) noexcept;
 void layer_norm(const NormArgs& args) noexcept;

@@ -1,5 +1,5 @@
 #include "kernels/cpu/avx512/avx512_kernels.h"
-#include "kernels/cpu/avx512/decode.h"
+#include "kernels/cpu/avx512/panels.h"
 
 namespace ft::kernels::avx512 {
 // 32 registers: at most 24 accumulators, four decoded vectors, the decoder's tables.

@@ -79,6 +79,11 @@ FT_INLINE Vec pow2(Vec n) noexcept {
   return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
 }
 
+/// Integers of at most 127 in magnitude as signed bytes.
+FT_INLINE void store_int8(std::int8_t* to, Vec v) noexcept {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
 /// Sum of the lanes as a tree: halves, quarters, eighths, neighbours.
 FT_INLINE float sum_lanes(Vec v) noexcept {
   const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

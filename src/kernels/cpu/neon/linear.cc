@@ -1,5 +1,5 @@
-#include "kernels/cpu/neon/decode.h"
 #include "kernels/cpu/neon/neon_kernels.h"
+#include "kernels/cpu/neon/panels.h"
 
 namespace ft::kernels::neon {
 // 32 registers of four lanes: at most 24 accumulators and four decoded vectors.

@@ -86,6 +86,14 @@ FT_INLINE Vec pow2(Vec n) noexcept {
   return vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
 }
 
+/// Integers of at most 127 in magnitude as signed bytes.
+FT_INLINE void store_int8(std::int8_t* to, Vec v) noexcept {
+  const int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(v));
+  const int8x8_t bytes = vmovn_s16(vcombine_s16(halves, halves));
+  const std::int32_t word = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
+  __builtin_memcpy(to, &word, sizeof word);
+}
+
 /// Sum of the lanes as a tree: halves, neighbours.
 FT_INLINE float sum_lanes(Vec v) noexcept {
   const float32x2_t pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));

@@ -1,6 +1,7 @@
 // Matrix products as their definition: one fused multiply-add per weight, columns ascending. The
 // fast versions keep this order and this rounding, so matmul is equal bit for bit on every
 // instruction set.
+#include "kernels/cpu/ref/panels.h"
 #include "kernels/cpu/ref/ref_kernels.h"
 #include "tensor/formats/float_formats.h"
 
@@ -61,25 +62,53 @@ void dot_rows(const LinearTask& task, std::size_t out, float* sums, float* parti
   }
 }
 
+void store_sum(const LinearTask& task, std::size_t row, std::size_t out, float sum) {
+  float& y = task.y[row * task.y_stride + out];
+  y = task.adds ? y + sum : sum;
+}
+
+float swiglu_of(float gate, float up) {
+  return gate / (1.0f + std::exp(-gate)) * up;
+}
+
+void swiglu_panels(const LinearTask& task) {
+  // Up's panel follows that of gate: gate's outputs wait where y will be.
+  multiply_panels(task, [&](std::size_t row, std::size_t out, float value) {
+    const std::size_t panel = out / kPanelRows;
+    const std::size_t column = panel / 2 * kPanelRows + out % kPanelRows;
+    if (column < task.n_y) {
+      float& y = task.y[row * task.y_stride + column];
+      y = panel % 2 == 0 ? value : swiglu_of(y, value);
+    }
+  });
+}
+
 }  // namespace
 
 const WeightFormat kWeightFormat = {
     .unit_outputs = 1, .tile_units = 1, .positions = {kIdentity, kIdentity, kIdentity, kIdentity}};
 
 void matmul(const LinearTask& task) noexcept {
+  if (task.weight->quant.codes != nullptr) {
+    multiply_panels(task, [&](std::size_t row, std::size_t out, float value) {
+      store_sum(task, row, out, value);
+    });
+    return;
+  }
   float* sums = task.scratch;
   float* partial = sums + kMaxTaskRows;
   for (std::size_t out = task.tile_begin; out < task.tile_end; ++out) {
     dot_rows(task, out, sums, partial);
     for (std::size_t row = task.row_begin; row < task.row_end; ++row) {
-      float& y = task.y[row * task.y_stride + out];
-      const float sum = sums[row - task.row_begin];
-      y = task.adds ? y + sum : sum;
+      store_sum(task, row, out, sums[row - task.row_begin]);
     }
   }
 }
 
 void swiglu(const LinearTask& task) noexcept {
+  if (task.weight->quant.codes != nullptr) {
+    return swiglu_panels(task);
+  }
   float* gate = task.scratch;
   float* up = gate + kMaxTaskRows;
   float* partial = up + kMaxTaskRows;
@@ -91,7 +120,7 @@ void swiglu(const LinearTask& task) noexcept {
     }
     for (std::size_t row = task.row_begin; row < task.row_end; ++row) {
       const std::size_t i = row - task.row_begin;
-      task.y[row * task.y_stride + out / 2] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+      task.y[row * task.y_stride + out / 2] = swiglu_of(gate[i], up[i]);
     }
   }
 }

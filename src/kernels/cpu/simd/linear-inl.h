@@ -1,10 +1,11 @@
 // The inner loops of matrix products, for any vector width. Included by an instruction set's
-// linear.cc after its decode.h, which defines Decoder<dtype>: one group of a unit to kGroupCols
-// vectors for each kLanes outputs.
+// linear.cc after its decode.h and panels.h, which define Decoder<dtype> and PanelDecoder<format>:
+// one group of a unit to kGroupCols vectors for each kLanes outputs.
 //
-// Numbers: every output is acc = fma(w, x, acc) over ascending columns from 0; fp8 sums are kept
-// per segment of equal scale and joined by total = fma(acc, scale, total) in order. Tile shapes,
-// row counts and the two algorithms below decide only which outputs are computed together.
+// Numbers: every output is acc = fma(w, x, acc) over ascending columns from 0; sums of weights with
+// scales (fp8, integers) are kept per segment of equal scale and joined by total = fma(acc, scale,
+// total) in order. Tile shapes, row counts and the two algorithms below decide only which outputs
+// are computed together.
 //
 // Few rows: weights stream once from memory; each decoded vector meets all rows in registers
 // (direct). Many rows: blocks of kBlockCols columns of a tile are decoded to f32 in L1 and
@@ -13,10 +14,12 @@
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/simd/finish-inl.h"
 #include "kernels/cpu/simd/unroll.h"
 
 namespace ft::kernels::FT_ISA {
 
+static_assert(kUnitOutputs == kPanelRows, "gate and up alternate alike in both layouts");
 inline constexpr std::size_t kUnitVecs = kUnitOutputs / kLanes;
 inline constexpr std::size_t kTileUnits = 2;
 inline constexpr std::size_t kTileOutputs = kTileUnits * kUnitOutputs;
@@ -25,51 +28,120 @@ inline constexpr std::size_t kGroupSize = kUnitOutputs * kGroupCols;
 /// usual fp8 block.
 inline constexpr std::size_t kBlockCols = 128;
 
-template <DType D>
-inline constexpr std::size_t kElementBytes = D == DType::kF32      ? 4
-                                             : D == DType::kF8E4M3 ? 1
-                                                                   : 2;
-
-static inline std::size_t smaller(std::size_t a, std::size_t b) noexcept {
-  return a < b ? a : b;
-}
-
-/// Where the columns that share column k's scale end.
-static inline std::size_t segment_end(const Weight& weight, std::size_t k) noexcept {
-  if (weight.scales == nullptr) {
-    return weight.n_in;
-  }
-  if (k < weight.first_segment) {
-    return weight.first_segment;
-  }
-  const std::size_t passed = (k - weight.first_segment) / weight.block_cols + 1;
-  return smaller(weight.n_in, weight.first_segment + passed * weight.block_cols);
-}
-
 /// A run of units, wide in registers: one or two full tiles, or the last tile's single unit.
 struct Run {
   const Weight* weight;
-  const std::byte* tiles[2];  // first group of each tile
-  const float* scales;        // of the first output in the first segment; null unless fp8
-  std::size_t scale_stride;   // floats from segment to segment
-  const float* const* x;      // input rows
+  const std::byte* units;  // the first unit
+  std::size_t unit_bytes;  // all columns of one
+  std::size_t first;       // its first output
+  std::size_t n_outputs;   // of the weight, padded
+  const float* const* x;   // input rows
   std::size_t n_rows;
   float* out;              // [n_rows, outputs of the run]
-  std::size_t next_bytes;  // from each tile to its counterpart in the next run of the task, or 0
+  std::size_t next_bytes;  // from each unit to its counterpart in the next run of the task, or 0
 };
+
+// --- how weights lie: what the loops ask of a stored type ---
+
+/// Made by pack(): the groups of a tile's units alternate, so a tile is one stream.
+template <DType D>
+struct Packed {
+  using Decode = Decoder<D>;
+  static constexpr std::size_t kStreamUnits = kTileUnits;
+  static constexpr std::size_t kLineBytes = kGroupSize * (D == DType::kF32      ? 4
+                                                          : D == DType::kF8E4M3 ? 1
+                                                                                : 2);
+  /// Groups whose bytes a line holds.
+  static constexpr std::size_t kLineGroups = 1;
+  static constexpr bool kHasScales = D == DType::kF8E4M3;
+
+  FT_INLINE_MEMBER static Decoded decode(const Decode& decoder,
+                                         const std::byte* line,
+                                         std::size_t sub,
+                                         std::size_t /*group*/) noexcept {
+    return decoder(line, sub);
+  }
+  /// Where the columns that share column k's scale end.
+  static std::size_t segment_end(const Weight& weight, std::size_t k) noexcept {
+    if (!kHasScales) {
+      return weight.n_in;
+    }
+    if (k < weight.first_segment) {
+      return weight.first_segment;
+    }
+    const std::size_t passed = (k - weight.first_segment) / weight.block_cols + 1;
+    return smaller(weight.n_in, weight.first_segment + passed * weight.block_cols);
+  }
+  /// Scales of the run's outputs in a segment; `buffer` holds as many floats.
+  static const float* scales(const Run& run,
+                             std::size_t segment,
+                             std::size_t /*n*/,
+                             float* /*buffer*/) noexcept {
+    return kHasScales ? run.weight->scales + segment * run.n_outputs + run.first : nullptr;
+  }
+};
+
+/// Panels of integers: each unit is a stream of its own.
+template <QuantFormat Q>
+struct Panels {
+  using Decode = PanelDecoder<Q>;
+  static constexpr std::size_t kStreamUnits = 1;
+  static constexpr std::size_t kLineBytes = 64;
+  static constexpr std::size_t kLineGroups = Q == QuantFormat::kQ8 ? 1 : 2;
+  static constexpr bool kHasScales = true;
+
+  FT_INLINE_MEMBER static Decoded decode(const Decode& decoder,
+                                         const std::byte* line,
+                                         std::size_t sub,
+                                         std::size_t group) noexcept {
+    return decoder(line, sub, group);
+  }
+  static std::size_t segment_end(const Weight& weight, std::size_t k) noexcept {
+    return smaller(weight.n_in, (k / kQuantGroup + 1) * kQuantGroup);
+  }
+  static const float* scales(const Run& run,
+                             std::size_t segment,
+                             std::size_t n,
+                             float* buffer) noexcept {
+    const QuantMatrix& quant = run.weight->quant;
+    const std::size_t n_blocks = (quant.n_cols + kQuantGroup - 1) / kQuantGroup;
+    for (std::size_t o = 0; o < n; o += kLanes) {
+      const std::size_t panel = (run.first + o) / kPanelRows;
+      const std::size_t at = (panel * n_blocks + segment) * kPanelRows + o % kPanelRows;
+      store(buffer + o, load_scales(quant, at));
+    }
+    return buffer;
+  }
+};
+
+/// Bytes of column k's line of one unit among U of a stream.
+template <typename F, std::size_t U>
+FT_INLINE const std::byte* line_at(const std::byte* stream,
+                                   std::size_t unit,
+                                   std::size_t k) noexcept {
+  return stream + (k / (F::kLineGroups * kGroupCols) * U + unit) * F::kLineBytes;
+}
+template <typename F>
+FT_INLINE std::size_t group_in_line(std::size_t k) noexcept {
+  return k / kGroupCols % F::kLineGroups;
+}
+/// Units that alternate in a stream, of a run of N.
+template <typename F, std::size_t N>
+inline constexpr std::size_t kAlternating = N < F::kStreamUnits ? N : F::kStreamUnits;
 
 /// acc[row][output] += columns [begin, end) of one group, less than a whole group. Slow; for ragged
 /// borders only.
-template <DType D, std::size_t T, std::size_t U>
+template <typename F, std::size_t N>
 static void add_ragged(const Run& run, std::size_t begin, std::size_t end, float* acc) noexcept {
-  constexpr std::size_t kOutputs = T * U * kUnitOutputs;
-  const Decoder<D> decode;
-  const std::size_t group = begin / kGroupCols;
+  constexpr std::size_t U = kAlternating<F, N>;
+  constexpr std::size_t kOutputs = N * kUnitOutputs;
+  const typename F::Decode decoder;
   float weights[kGroupCols][kOutputs];
-  for (std::size_t u = 0; u < T * U; ++u) {
-    const std::byte* from = run.tiles[u / U] + (group * U + u % U) * kGroupSize * kElementBytes<D>;
+  for (std::size_t u = 0; u < N; ++u) {
+    const std::byte* stream = run.units + u / U * U * run.unit_bytes;
+    const std::byte* line = line_at<F, U>(stream, u % U, begin);
     for (std::size_t sub = 0; sub < kUnitVecs; ++sub) {
-      const Decoded decoded = decode(from, sub);
+      const Decoded decoded = F::decode(decoder, line, sub, group_in_line<F>(begin));
       for (std::size_t k = 0; k < kGroupCols; ++k) {
         store(&weights[k][u * kUnitOutputs + sub * kLanes], decoded.k[k]);
       }
@@ -167,86 +239,91 @@ FT_INLINE std::size_t hidden(std::size_t n) noexcept {
   return n;
 }
 
-/// Columns [begin, end), whole groups, of M rows times T tiles of U units.
-template <DType D, std::size_t M, std::size_t T, std::size_t U>
-FT_INLINE void add_groups(const Run& run,
-                          const Decoder<D>& decode,
-                          std::size_t begin,
-                          std::size_t end,
-                          Sums<M, T * U * kUnitVecs>& sums) noexcept {
-  constexpr std::size_t kUnitStep = kGroupSize * kElementBytes<D>;
-  constexpr std::size_t kStep = U * kUnitStep;
+/// Columns [begin, end), whole lines, of M rows times N units.
+template <typename F, std::size_t M, std::size_t N>
+FT_INLINE void add_lines(const Run& run,
+                         const typename F::Decode& decoder,
+                         std::size_t begin,
+                         std::size_t end,
+                         Sums<M, N * kUnitVecs>& sums) noexcept {
+  constexpr std::size_t U = kAlternating<F, N>;
+  constexpr std::size_t kStreams = N / U;
+  constexpr std::size_t kStep = U * F::kLineBytes;
+  constexpr std::size_t kLineCols = F::kLineGroups * kGroupCols;
   // Inputs serve every vector of outputs. Kept in registers they leave too few for sums unless rows
   // are few.
-  constexpr bool kKeepsInputs = M * (T * U * kUnitVecs + kGroupCols) + 10 <= kRegisters;
-  const std::size_t ahead = prefetch_distance(run, begin, kStep / kGroupCols);
-  const std::byte* tiles[T];
+  constexpr bool kKeepsInputs = M * (N * kUnitVecs + kLineCols) + 10 <= kRegisters;
+  const std::size_t ahead = prefetch_distance(run, begin, kStep / kLineCols);
+  const std::byte* streams[kStreams];
   FT_UNROLL
-  for (std::size_t t = 0; t < T; ++t) {
-    tiles[t] = run.tiles[t] + begin / kGroupCols * kStep;
+  for (std::size_t t = 0; t < kStreams; ++t) {
+    streams[t] = line_at<F, U>(run.units + t * U * run.unit_bytes, 0, begin);
   }
   const float* x[M];
   FT_UNROLL
   for (std::size_t m = 0; m < M; ++m) {
     x[m] = run.x[m];
   }
-  for (std::size_t k = begin; k < end; k += kGroupCols) {
+  for (std::size_t k = begin; k < end; k += kLineCols) {
     FT_UNROLL
-    for (std::size_t v = 0; v < T * U * kUnitVecs; ++v) {
+    for (std::size_t v = 0; v < N * kUnitVecs; ++v) {
       const std::size_t unit = v / kUnitVecs;
-      const std::byte* at = tiles[unit / U] + unit % U * kUnitStep;
-      const Decoded w = decode(at, v % kUnitVecs);
-      const std::size_t at_k = kKeepsInputs ? k : hidden(k);
-      if (v % kUnitVecs == 0) {
-        FT_UNROLL
-        for (std::size_t line = 0; line < kUnitStep; line += 64) {
-          __builtin_prefetch(at + ahead + line, 0, 2);
-        }
-      }
+      const std::byte* line = streams[unit / U] + unit % U * F::kLineBytes;
       FT_UNROLL
-      for (std::size_t m = 0; m < M; ++m) {
+      for (std::size_t group = 0; group < F::kLineGroups; ++group) {
+        const Decoded w = F::decode(decoder, line, v % kUnitVecs, group);
+        const std::size_t at_k = (kKeepsInputs ? k : hidden(k)) + group * kGroupCols;
+        if (v % kUnitVecs == 0 && group == 0) {
+          FT_UNROLL
+          for (std::size_t at = 0; at < F::kLineBytes; at += 64) {
+            __builtin_prefetch(line + ahead + at, 0, 2);
+          }
+        }
         FT_UNROLL
-        for (std::size_t i = 0; i < kGroupCols; ++i) {
-          sums.of[m][v] = fma(w.k[i], broadcast(x[m][at_k + i]), sums.of[m][v]);
+        for (std::size_t m = 0; m < M; ++m) {
+          FT_UNROLL
+          for (std::size_t i = 0; i < kGroupCols; ++i) {
+            sums.of[m][v] = fma(w.k[i], broadcast(x[m][at_k + i]), sums.of[m][v]);
+          }
         }
       }
     }
     FT_UNROLL
-    for (std::size_t t = 0; t < T; ++t) {
-      tiles[t] += kStep;
+    for (std::size_t t = 0; t < kStreams; ++t) {
+      streams[t] += kStep;
     }
   }
 }
 
-/// M rows times T tiles of U units each.
-template <DType D, std::size_t M, std::size_t T, std::size_t U>
+/// M rows times N units.
+template <typename F, std::size_t M, std::size_t N>
 static void run_direct(const Run& run) noexcept {
-  constexpr std::size_t kOutputs = T * U * kUnitOutputs;
-  const Decoder<D> decode;
+  constexpr std::size_t kOutputs = N * kUnitOutputs;
+  constexpr std::size_t kLineCols = F::kLineGroups * kGroupCols;
+  const typename F::Decode decoder;
   const std::size_t n_in = run.weight->n_in;
-  const float* scales = run.scales;
-  for (std::size_t k = 0; k < n_in;) {
-    const bool is_first = k == 0;
-    const std::size_t end = segment_end(*run.weight, k);
-    Sums<M, T * U * kUnitVecs> sums;
+  for (std::size_t k = 0, segment = 0; k < n_in; ++segment) {
+    const std::size_t end = F::segment_end(*run.weight, k);
+    Sums<M, N * kUnitVecs> sums;
     clear(sums);
     while (k < end) {
       std::size_t stop = smaller(end, (k / kBlockCols + 1) * kBlockCols);
-      if (k % kGroupCols == 0 && stop - k >= kGroupCols) {
-        stop -= (stop - k) % kGroupCols;
-        add_groups<D, M, T, U>(run, decode, k, stop, sums);
+      if (k % kLineCols == 0 && stop - k >= kLineCols) {
+        stop -= (stop - k) % kLineCols;
+        add_lines<F, M, N>(run, decoder, k, stop, sums);
       } else {
         stop = smaller(stop, k / kGroupCols * kGroupCols + kGroupCols);
         float ragged[M * kOutputs];
         store_sums(sums, ragged, kOutputs);
-        add_ragged<D, T, U>(run, k, stop, ragged);
+        add_ragged<F, N>(run, k, stop, ragged);
         load_sums(sums, ragged, kOutputs);
       }
       k = stop;
     }
-    if constexpr (D == DType::kF8E4M3) {
-      store_scaled(sums, scales, is_first, run.out, kOutputs);
-      scales += run.scale_stride;
+    if constexpr (F::kHasScales) {
+      float buffer[kOutputs];
+      store_scaled(
+          sums, F::scales(run, segment, kOutputs, buffer), segment == 0, run.out, kOutputs);
     } else {
       store_sums(sums, run.out, kOutputs);
     }
@@ -255,20 +332,19 @@ static void run_direct(const Run& run) noexcept {
 
 // --- many rows ---
 
-/// Columns [begin, end) of one tile of U units to w[column][output].
-template <DType D, std::size_t U>
-static void decode_block(const std::byte* tile,
-                         std::size_t begin,
-                         std::size_t end,
-                         float* w) noexcept {
-  constexpr std::size_t kOutputs = U * kUnitOutputs;
-  constexpr std::size_t kUnitStep = kGroupSize * kElementBytes<D>;
-  const Decoder<D> decode;
+/// Columns [begin, end) of the run's N units to w[column][output].
+template <typename F, std::size_t N>
+static void decode_block(const Run& run, std::size_t begin, std::size_t end, float* w) noexcept {
+  constexpr std::size_t U = kAlternating<F, N>;
+  constexpr std::size_t kOutputs = N * kUnitOutputs;
+  const typename F::Decode decoder;
   for (std::size_t k = begin / kGroupCols * kGroupCols; k < end; k += kGroupCols) {
-    const std::byte* at = tile + k / kGroupCols * U * kUnitStep;
     FT_UNROLL
-    for (std::size_t v = 0; v < U * kUnitVecs; ++v) {
-      const Decoded decoded = decode(at + v / kUnitVecs * kUnitStep, v % kUnitVecs);
+    for (std::size_t v = 0; v < N * kUnitVecs; ++v) {
+      const std::size_t unit = v / kUnitVecs;
+      const std::byte* stream = run.units + unit / U * U * run.unit_bytes;
+      const Decoded decoded = F::decode(
+          decoder, line_at<F, U>(stream, unit % U, k), v % kUnitVecs, group_in_line<F>(k));
       FT_UNROLL
       for (std::size_t i = 0; i < kGroupCols; ++i) {
         if (k + i >= begin && k + i < end) {
