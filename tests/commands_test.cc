@@ -373,5 +373,17 @@ TEST(Commands, HelpNamesEveryOptionOfTheContract) {
   EXPECT_EQ(run_program({"--version"}).status, 0);
 }
 
+TEST(Commands, PerplexityOfAHeldOutText) {
+  const json::Value out = run_json({"perplexity",
+                                    "--kv-type",
+                                    "f32",
+                                    "--file",
+                                    FT_SOURCE_DIR "/tests/data/held_out.txt",
+                                    "--json"});
+  EXPECT_EQ(integer(out, "tokens"), 6768);
+  EXPECT_EQ(integer(out, "bytes"), 20018);
+  EXPECT_NEAR(at(out, "nats_per_token").as_real("nats"), 4.234126473, 1e-5);  // the oracle's
+}
+
 }  // namespace
 }  // namespace ft::e2e

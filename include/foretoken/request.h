@@ -149,12 +149,14 @@ struct EvaluationRequest {
   std::vector<Token> tokens;   // at least one id
   bool all_positions = false;  // a row for each position, else the last one's
   std::size_t n_drafts = 0;    // greedy drafts of the model's own next-token head after the prompt
+  bool logprobs = false;       // log-probabilities of the prompt's own tokens
 };
 struct Evaluation {
   std::vector<std::size_t> positions;
   std::vector<std::vector<float>> logits;  // one row [n_vocab] per position
   std::vector<Token> drafts;
   std::vector<std::vector<float>> draft_logits;
+  std::vector<float> logprobs;  // of tokens[1 ...], each given those before it
 };
 
 }  // namespace foretoken

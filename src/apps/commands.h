@@ -23,6 +23,7 @@ using Command = std::function<int(Environment&)>;
 // what to run. Options live as long as the parsed App.
 void add_generate(CLI::App& app, Command& chosen);
 void add_logits(CLI::App& app, Command& chosen);
+void add_perplexity(CLI::App& app, Command& chosen);
 void add_tokenize(CLI::App& app, Command& chosen);
 void add_detokenize(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);

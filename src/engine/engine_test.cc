@@ -401,6 +401,17 @@ TEST_F(EngineOnFakeModel, EvaluatesPromptsInChunks) {
   EXPECT_EQ(open()->evaluate(wanted).drafts, out.drafts);
 }
 
+TEST_F(EngineOnFakeModel, ScoresAPromptsOwnTokens) {
+  const auto engine = open(512, 70, 2);
+  const foretoken::EvaluationRequest wanted{
+      .tokens = {11, 22, 33, 44, 55}, .all_positions = true, .logprobs = true};
+  const foretoken::Evaluation out = engine->evaluate(wanted);
+  ASSERT_EQ(out.logprobs.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(out.logprobs[i], sampling::token_logprob(out.logits[i], wanted.tokens[i + 1]));
+  }
+}
+
 TEST_F(EngineOnFakeModel, RefusesDraftsOfAModelWithoutAHead) {
   const auto engine = open(512, std::nullopt);
   EXPECT_THROW(engine->evaluate({.tokens = {1, 2}, .n_drafts = 1}), foretoken::Error);

@@ -4,6 +4,7 @@
 #include "cache/kv_cache.h"
 #include "models/draft_head.h"
 #include "models/model.h"
+#include "sampling/sampler.h"
 
 #include <algorithm>
 #include <array>
@@ -91,13 +92,17 @@ foretoken::Evaluation evaluate(EngineCore& core,
   for (std::size_t first = 0; first < prompt.size();) {
     const std::size_t n = std::min(core.parts().prefill_chunk, prompt.size() - first);
     const bool is_last = first + n == prompt.size();
-    const std::size_t n_logits = request.all_positions ? n : std::size_t{is_last};
+    const std::size_t n_rows = request.all_positions ? n : std::size_t{is_last};
+    const std::size_t n_logits = request.logprobs ? n : n_rows;
     const std::array<models::SequenceSlice, 1> slice = {
         models::SequenceSlice{cache.get(), prompt.subspan(first, n), n_logits}};
     const models::ForwardOutput& result = model.forward(slice, taps, stop, core.workspace());
-    for (std::size_t i = 0; i < n_logits; ++i) {
+    for (std::size_t i = n_logits - n_rows; i < n_logits; ++i) {
       out.positions.push_back(first + n - n_logits + i);
       out.logits.push_back(to_vector(result.logits.row(i)));
+    }
+    for (std::size_t i = 0; request.logprobs && i < n && first + i + 1 < prompt.size(); ++i) {
+      out.logprobs.push_back(sampling::token_logprob(result.logits.row(i), prompt[first + i + 1]));
     }
     if (chain) chain->observe(result.taps[0], first, prompt);
     first += n;
