@@ -26,6 +26,7 @@ struct IndexSets {
 struct DraftStep {
   std::span<const float> logits;  // [n_vocab] f32
   std::span<const float> hidden;  // [d_model] f32: the state to chain into the next step
+  bool is_finite = true;          // false: neither may be used; the rows are appended all the same
 };
 
 /// Row t pairs the trunk's hidden t (after the final norm: tap n_layers) with token t + 1 and

@@ -274,6 +274,25 @@ TEST_F(GlmModelTest, NamesTheLayerThatStopsBeingFinite) {
   EXPECT_EQ(cache->length(), 0U);
 }
 
+TEST_F(GlmModelTest, SaysThatADraftStepIsNotFinite) {
+  TinyGlm glm = testing::make_tiny_glm({.seed = 7});
+  std::string& bytes = glm.tensors["model.layers.5.self_attn.o_proj.weight"].bytes;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data(), &infinity, sizeof infinity);
+  const LoadedModel& loaded = load(glm);
+  const std::vector<Token> tokens = some_tokens(4);
+  const auto cache = loaded.model->new_cache({.max_tokens = 8});
+  const Fed fed = feed(*loaded.model, *cache, TokenSpan(tokens).first(3), 3);
+  const DraftHead& head = *loaded.model->draft_head();
+  const auto draft_cache = head.new_cache({.max_tokens = 8});
+  const auto workspace = head.new_workspace();
+  IndexSets sets;
+  const DraftStep step = head.step(
+      *draft_cache, fed.hidden.view(0, 3), TokenSpan(tokens).subspan(1), sets, *workspace);
+  EXPECT_FALSE(step.is_finite);
+  EXPECT_EQ(draft_cache->length(), 3U) << "its rows stand";
+}
+
 // --- what forward returns
 
 TEST_F(GlmModelTest, TapsAreTheResidualAfterALayerAndTheFinalNorm) {

@@ -114,18 +114,14 @@ DraftStep GlmDraftHead::step(cache::KvCache& cache,
   const MutableMatrix logits = s.logits.shape(1, config_.n_vocab);
   const kernels::MatmulOp head = nn::linear(logits, normed, weights_.draft->head);
   compute_.backend.matmul({&head, 1});
-  if (!nn::all_finite(x) || !nn::all_finite(logits)) {
-    throw Error(ErrorCode::kInternal,
-                fmt::format("model: the next-token head computed values that are not finite at "
-                            "position {}; the weights may be damaged",
-                            latent.length() + n - 1));
-  }
   if (shares && !sets.is_set) {
     s.selection.positions(0, sets.positions);
     sets.is_set = true;
   }
   latent.append(n);
-  return {.logits = logits.row(0), .hidden = compat_.draft_chains_raw ? x.row(0) : normed.row(0)};
+  return {.logits = logits.row(0),
+          .hidden = compat_.draft_chains_raw ? x.row(0) : normed.row(0),
+          .is_finite = nn::all_finite(x) && nn::all_finite(logits)};
 }
 
 }  // namespace ft::models

@@ -147,6 +147,31 @@ TEST(MtpSource, StopsBetweenStepsWhenCancelled) {
   EXPECT_EQ(mtp.propose(3, {}).tokens.size(), 3u);
 }
 
+// Values that are not finite end the drafts of a round, at most twice in a request, and never touch
+// the text.
+TEST(MtpSource, EndsDraftingAtValuesThatAreNotFinite) {
+  const FakeModel model(with_head(100));
+  for (const std::size_t n_spoiled : {1u, 2u, 100u}) {
+    for (const std::size_t first : {0u, 2u}) {
+      const GenerationOptions options = some_generation(6, 1);
+      Generation generation(model, options);
+      DraftSource& mtp = generation.add_source("mtp");
+      generation.prefill();
+      model.fake_head()->spoil_in(first, n_spoiled);
+      EXPECT_EQ(generation.round(&mtp, 3).drafts.size(), first);
+      const bool comes_again = n_spoiled > 1;
+      EXPECT_EQ(generation.round(&mtp, 3).drafts.size(), comes_again ? 0u : 3u);
+      EXPECT_EQ(generation.round(&mtp, 3).drafts.size(), comes_again ? 0u : 3u);
+      const std::size_t n_stepped = model.fake_head()->n_stepped();
+      while (!generation.is_done()) generation.round(&mtp, comes_again ? 3 : 0);
+      EXPECT_EQ(model.fake_head()->n_stepped(), n_stepped) << "a source that gave up does not work";
+      const std::vector<Token> expected = generate_plainly(model, options);
+      ASSERT_GE(generation.tokens().size(), expected.size());
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), generation.tokens().begin()));
+    }
+  }
+}
+
 // A later turn of a conversation: the session keeps a prefix, feeds the rest, and the sources
 // follow.
 TEST(MtpSource, FollowsASessionThatKeepsAPrefix) {

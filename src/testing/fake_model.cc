@@ -200,7 +200,13 @@ models::DraftStep FakeDraftHead::step(cache::KvCache& cache,
   write_logits(options_, is_right ? key : ~key, space.logits);
   space.hidden.assign(kHidden, 0);
   write_hidden(next, true, space.hidden);
-  return {space.logits, space.hidden};
+  const bool is_spoiled = n_to_spoil_ > 0 && (spoils_in_ == 0 || spoils_in_-- == 0);
+  if (is_spoiled) {
+    --n_to_spoil_;
+    for (std::vector<float>* values : {&space.logits, &space.hidden})
+      std::fill(values->begin(), values->end(), std::numeric_limits<float>::quiet_NaN());
+  }
+  return {space.logits, space.hidden, !is_spoiled};
 }
 
 FakeModel::FakeModel(FakeModelOptions options) : options_(options) {

@@ -104,6 +104,11 @@ class FakeDraftHead final : public models::DraftHead {
 
   /// That many steps from now one throws IoError after appending its rows.
   void fail_in(std::size_t n_steps) const { fails_in_ = n_steps; }
+  /// That many steps from now n in a row compute NaN.
+  void spoil_in(std::size_t n_steps, std::size_t n) const {
+    spoils_in_ = n_steps;
+    n_to_spoil_ = n;
+  }
   /// Rows that came by append() and by step().
   std::size_t n_appended() const noexcept { return n_appended_; }
   std::size_t n_stepped() const noexcept { return n_stepped_; }
@@ -111,6 +116,8 @@ class FakeDraftHead final : public models::DraftHead {
  private:
   FakeModelOptions options_;
   mutable std::optional<std::size_t> fails_in_;
+  mutable std::size_t spoils_in_ = 0;
+  mutable std::size_t n_to_spoil_ = 0;
   mutable std::size_t n_appended_ = 0;
   mutable std::size_t n_stepped_ = 0;
 };

@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::string_view kName = "mtp";
 
+// Chains that may meet values that are not finite before the source gives up: the keys of such a
+// row spoil every later one, and each try costs a step.
+constexpr std::size_t kMaxSpoiled = 2;
+
 class MtpSource final : public DraftSource {
  public:
   MtpSource(const models::Model& model, const SourceContext& context)
@@ -33,12 +37,14 @@ class MtpSource final : public DraftSource {
 
  private:
   void run_chain(std::size_t n_drafts, const std::stop_token& stop);
+  bool take(const models::DraftStep& step);
 
   std::array<LayerIndex, 1> taps_;
   bool wants_prompt_;
   sampling::Sampler& sampler_;
   HeadHistory history_;
   std::size_t n_prompt_ = 0;
+  std::size_t n_spoiled_ = 0;
   models::IndexSets index_sets_;
   std::vector<Token> tokens_;  // committed, then the drafts of the chain: what a sample looks at
 };
@@ -63,7 +69,7 @@ void MtpSource::observe(const Committed& committed) {
 
 Draft MtpSource::propose(std::size_t max_tokens, std::stop_token stop) {
   const std::size_t n_drafts = std::min(max_tokens, history_.max_chain());
-  if (n_drafts == 0) return {};
+  if (n_drafts == 0 || n_spoiled_ == kMaxSpoiled) return {};
   const TokenSpan committed = history_.tokens();
   tokens_.assign(committed.begin(), committed.end());
   try {
@@ -80,12 +86,20 @@ void MtpSource::run_chain(std::size_t n_drafts, const std::stop_token& stop) {
   index_sets_.positions.clear();
   index_sets_.is_set = false;
   models::DraftStep step = history_.start_chain(index_sets_);
-  tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
-  for (std::size_t i = 1; i < n_drafts; ++i) {
+  for (std::size_t i = 1; take(step) && i < n_drafts; ++i) {
     if (stop.stop_requested()) throw Cancelled();
     step = history_.continue_chain(step.hidden, tokens_.back(), index_sets_);
-    tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
   }
+}
+
+// One more draft. False if the step is no good: drafts before it stand, the text needs none.
+bool MtpSource::take(const models::DraftStep& step) {
+  if (!step.is_finite) {
+    ++n_spoiled_;
+    return false;
+  }
+  tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
+  return true;
 }
 
 class MtpProvider final : public DraftProvider {
