@@ -5,6 +5,7 @@
 #include "models/draft_head.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
+#include "speculation/head_history.h"
 
 #include <algorithm>
 #include <array>
@@ -19,50 +20,51 @@ std::vector<float> to_vector(std::span<const float> values) {
   return {values.begin(), values.end()};
 }
 
-// Ties go to the lowest id, as in greedy sampling.
-Token argmax(std::span<const float> logits) {
-  return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+/// Hidden rows of the prompt's positions first ... A head that starts cold sees the last one alone.
+void observe(speculation::HeadHistory& history,
+             const models::Model& model,
+             TokenSpan prompt,
+             std::size_t first,
+             ConstMatrix hidden) {
+  const std::size_t begin = model.draft_head()->wants_prompt() ? first : prompt.size() - 1;
+  if (begin >= first + hidden.n_rows) return;
+  hidden.data += (begin - first) * hidden.stride;
+  hidden.n_rows -= begin - first;
+  history.observe(prompt, begin, hidden);
 }
 
-/// The draft head beside a prompt that is being fed: history rows, then a greedy chain.
-class DraftChain {
- public:
-  DraftChain(const models::DraftHead& head, const cache::CacheOptions& options)
-      : head_(head), cache_(head.new_cache(options)), workspace_(head.new_workspace()) {}
-
-  /// Hidden rows of prompt positions first ... and the whole prompt. The last position has no next
-  /// token yet: it waits.
-  void observe(ConstMatrix hidden, std::size_t first, TokenSpan prompt) {
-    const std::size_t n_paired = std::min(hidden.n_rows, prompt.size() - 1 - first);
-    if (n_paired > 0 && head_.wants_prompt()) {
-      ConstMatrix rows = hidden;
-      rows.n_rows = n_paired;
-      head_.append(*cache_, rows, prompt.subspan(first + 1, n_paired), *workspace_);
+/// A greedy chain on top of the prompt whose rows `history` has seen; `logits` are the prompt's
+/// last.
+void draft(speculation::HeadHistory& history,
+           TokenSpan prompt,
+           std::size_t n_drafts,
+           std::span<const float> logits,
+           foretoken::Evaluation& out) {
+  sampling::SamplingParams params;
+  params.temperature = 0;
+  sampling::Sampler greedy(params, logits.size());
+  std::vector<Token> tokens(prompt.begin(), prompt.end());
+  tokens.push_back(greedy.pick(logits, {tokens, prompt.size()}));
+  history.observe(tokens, prompt.size(), {});
+  models::IndexSets sets;
+  models::DraftStep step = history.start_chain(sets);
+  while (true) {
+    if (!step.is_finite) {
+      throw Error(ErrorCode::kInternal,
+                  fmt::format("model: draft {} of the next-token (MTP) layer is not finite; its "
+                              "weights may be damaged",
+                              out.drafts.size() + 1));
     }
-    last_hidden_ = to_vector(hidden.row(hidden.n_rows - 1));
+    out.draft_logits.push_back(to_vector(step.logits));
+    tokens.push_back(greedy.pick(step.logits, {tokens, prompt.size()}));
+    out.drafts.push_back(tokens.back());
+    if (out.drafts.size() == n_drafts) return;
+    step = history.continue_chain(step.hidden, tokens.back(), sets);
   }
+}
 
-  void draft(Token token, std::size_t n_drafts, foretoken::Evaluation& out) {
-    models::IndexSets sets;
-    for (std::size_t i = 0; i < n_drafts; ++i) {
-      const ConstMatrix hidden{last_hidden_.data(), 1, last_hidden_.size(), last_hidden_.size()};
-      const models::DraftStep step = head_.step(*cache_, hidden, {&token, 1}, sets, *workspace_);
-      token = argmax(step.logits);
-      out.drafts.push_back(token);
-      out.draft_logits.push_back(to_vector(step.logits));
-      last_hidden_ = to_vector(step.hidden);
-    }
-  }
-
- private:
-  const models::DraftHead& head_;
-  std::unique_ptr<cache::KvCache> cache_;
-  std::unique_ptr<models::Workspace> workspace_;
-  std::vector<float> last_hidden_;
-};
-
-std::optional<DraftChain> open_chain(const EngineCore& core,
-                                     const foretoken::EvaluationRequest& request) {
+std::optional<speculation::HeadHistory> open_history(const EngineCore& core,
+                                                     const foretoken::EvaluationRequest& request) {
   if (request.n_drafts == 0) return std::nullopt;
   const models::DraftHead* head = core.model().draft_head();
   if (head == nullptr) fail("drafts were asked for, and the model has no next-token (MTP) layer");
@@ -73,7 +75,8 @@ std::optional<DraftChain> open_chain(const EngineCore& core,
          request.tokens.size(),
          context);
   }
-  return std::make_optional<DraftChain>(*head, core.parts().cache_options());
+  return std::make_optional<speculation::HeadHistory>(
+      *head, core.model().config().d_model, core.parts().cache_options());
 }
 
 }  // namespace
@@ -83,10 +86,10 @@ foretoken::Evaluation evaluate(EngineCore& core,
                                const std::stop_token& stop) {
   const models::Model& model = core.model();
   const TokenSpan prompt = request.tokens;
-  std::optional<DraftChain> chain = open_chain(core, request);
+  std::optional<speculation::HeadHistory> history = open_history(core, request);
   const std::unique_ptr<cache::KvCache> cache = model.new_cache(core.parts().cache_options());
   const std::array<LayerIndex, 1> final_norm = {static_cast<LayerIndex>(model.config().n_layers)};
-  const std::span<const LayerIndex> taps = chain ? final_norm : std::span<const LayerIndex>();
+  const std::span<const LayerIndex> taps = history ? final_norm : std::span<const LayerIndex>();
 
   foretoken::Evaluation out;
   for (std::size_t first = 0; first < prompt.size();) {
@@ -104,10 +107,10 @@ foretoken::Evaluation evaluate(EngineCore& core,
     for (std::size_t i = 0; request.logprobs && i < n && first + i + 1 < prompt.size(); ++i) {
       out.logprobs.push_back(sampling::token_logprob(result.logits.row(i), prompt[first + i + 1]));
     }
-    if (chain) chain->observe(result.taps[0], first, prompt);
+    if (history) observe(*history, model, prompt, first, result.taps[0]);
     first += n;
   }
-  if (chain) chain->draft(argmax(out.logits.back()), request.n_drafts, out);
+  if (history) draft(*history, prompt, request.n_drafts, out.logits.back(), out);
   return out;
 }
 
