@@ -96,9 +96,9 @@ struct EngineOptions {
   /// between the two, never within one.
   std::string kv_type = "bf16";
   /// What the model's own draft head multiplies with for its logits: "model", the model's output
-  /// head, or "fp8", a copy of it in 8 bits. The copy halves the bytes of a draft; it may change
+  /// head, or "q8", a copy of it in 8 bits. The copy halves the bytes of a draft; it may change
   /// drafts, never a result.
-  std::string draft_head = "fp8";
+  std::string draft_head = "q8";
   Compat compat;
   /// Called with weight bytes done and in total while the model loads; may be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;

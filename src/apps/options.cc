@@ -128,7 +128,7 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--draft-head",
                   options.draft_head,
-                  "Output head of the model's own drafts: model, or fp8 (a copy; other drafts, the "
+                  "Output head of the model's own drafts: model, or q8 (a copy; other drafts, the "
                   "same text)")
       ->type_name("HEAD")
       ->group(kGroup)

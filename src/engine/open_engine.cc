@@ -44,8 +44,8 @@ std::size_t context_of(const foretoken::EngineOptions& options, const models::Mo
 
 models::DraftOutput draft_output_of(const foretoken::EngineOptions& options) {
   if (options.draft_head == "model") return models::DraftOutput::kModelHead;
-  if (options.draft_head == "fp8") return models::DraftOutput::kF8Copy;
-  fail("draft_head is {}, expected 'model' or 'fp8'", in_quotes(options.draft_head));
+  if (options.draft_head == "q8") return models::DraftOutput::kQ8Copy;
+  fail("draft_head is {}, expected 'model' or 'q8'", in_quotes(options.draft_head));
 }
 
 DType kv_type_of(const foretoken::EngineOptions& options) {

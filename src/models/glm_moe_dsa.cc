@@ -13,7 +13,7 @@
 #include "nn/embedding.h"
 #include "nn/rope.h"
 #include "nn/selection.h"
-#include "tensor/formats/f8_blocks.h"
+#include "tensor/formats/quantized_copy.h"
 
 #include <algorithm>
 #include <memory>
@@ -113,12 +113,10 @@ class GlmModel final : public Model {
   void choose_draft_output(const GlmInventory& inventory, DraftOutput choice) {
     GlmDraftLayer& draft = *weights_.draft;
     draft.head = weights_.head;
-    if (choice == DraftOutput::kModelHead || draft.head.dtype == DType::kF8E4M3) return;
-    const F8Blocks copy(inventory.plan.stored(inventory.head_name), compute_.pool);
-    const StoredMatrix view = copy.view();
-    draft.head_copy = Buffer(compute_.backend.packed_bytes({&view, 1}));
-    draft.head =
-        compute_.backend.pack({&view, 1}, {draft.head_copy.data(), draft.head_copy.size()});
+    if (choice == DraftOutput::kModelHead) return;
+    draft.head_copy.emplace(
+        QuantFormat::kQ8, inventory.plan.stored(inventory.head_name), compute_.pool);
+    draft.head = compute_.backend.view(draft.head_copy->view(), kernels::Activation::kInt8);
   }
 
   /// Checks the slices and lays out their rows.

@@ -9,6 +9,7 @@
 #include "models/weight_plan.h"
 #include "nn/feed_forward.h"
 #include "nn/latent_attention.h"
+#include "tensor/formats/quantized_copy.h"
 #include "tensor/matrix.h"
 
 #include <optional>
@@ -33,8 +34,8 @@ struct GlmDraftLayer {
   kernels::Weight projection;         // eh_proj [d_model, 2 * d_model]
   GlmLayer layer;
   std::vector<float> norm;  // shared_head.norm [d_model]
-  kernels::Weight head;     // [n_vocab, d_model]: the trunk's, or a copy in 8 bits
-  Buffer head_copy;         // what such a copy's weight points into
+  kernels::Weight head;     // [n_vocab, d_model]: the trunk's, or a view of the copy
+  std::optional<QuantizedCopy> head_copy;
 };
 
 struct GlmWeights {

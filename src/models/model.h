@@ -60,7 +60,7 @@ struct Compat {
 
 /// What the draft head multiplies with for its logits. The copy is read in place of the model's own
 /// output head: fewer bytes per draft, a slightly different draft, never a different text.
-enum class DraftOutput { kModelHead, kF8Copy };
+enum class DraftOutput { kModelHead, kQ8Copy };
 
 struct LoadOptions {
   Compat compat;
