@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -64,9 +65,26 @@ struct ThreadPool::Impl {
 
   explicit Impl(std::size_t n_threads) {
     workers.reserve(n_threads - 1);
-    for (std::size_t thread = 1; thread < n_threads; ++thread) {
-      workers.emplace_back([this, thread] { work(thread); });
+    try {
+      for (std::size_t thread = 1; thread < n_threads; ++thread) {
+        workers.emplace_back([this, thread] { work(thread); });
+      }
+    } catch (const std::system_error& error) {
+      const std::size_t n_started = workers.size() + 1;
+      stop();
+      throw ResourceExhausted(
+          fmt::format("cannot start thread {} of {}: {}; use fewer (--threads {})",
+                      n_started + 1,
+                      n_threads,
+                      error.what(),
+                      n_started));
     }
+  }
+
+  void stop() {
+    n_unclaimed.store(kStop, std::memory_order_seq_cst);
+    n_unclaimed.notify_all();
+    workers.clear();  // joins
   }
 
   void work(std::size_t thread) noexcept {
@@ -111,9 +129,7 @@ ThreadPool::ThreadPool(std::size_t n_threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  impl_->n_unclaimed.store(Impl::kStop, std::memory_order_seq_cst);
-  impl_->n_unclaimed.notify_all();
-  impl_->workers.clear();  // joins
+  impl_->stop();
 }
 
 std::size_t ThreadPool::n_threads() const noexcept {

@@ -4,15 +4,39 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <barrier>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 namespace ft {
 namespace {
+
+// Waits until the kernel says that a thread of this process sleeps: past all spinning.
+void await_asleep(pid_t thread) {
+  std::string line;
+  do {
+    std::this_thread::yield();
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::getline(stat, line);
+  } while (line.find(") S ") == std::string::npos);
+}
+
+std::vector<pid_t> workers_of(ThreadPool& pool) {
+  std::vector<pid_t> ids(pool.n_threads());
+  std::barrier all_here(static_cast<std::ptrdiff_t>(ids.size()));  // a range for each thread
+  pool.parallel_for(ids.size(), 1, [&](std::size_t, std::size_t, std::size_t thread) {
+    ids[thread] = gettid();
+    all_here.arrive_and_wait();
+  });
+  ids.erase(ids.begin());
+  return ids;
+}
 
 TEST(ThreadPool, CoversEveryItemOnce) {
   for (std::size_t n_threads : {1u, 2u, 3u, 5u}) {
@@ -59,10 +83,11 @@ TEST(ThreadPool, MakesResultsVisible_BetweenManyShortJobs) {
 }
 
 TEST(ThreadPool, WakesSleepingWorkers) {
-  // The pause is longer than the workers spin; both must take a range, as each waits for the other.
+  // Both must take a range, as each waits for the other.
   ThreadPool pool(2);
+  const pid_t worker = workers_of(pool).front();
   for (int round = 0; round < 5; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    await_asleep(worker);
     std::atomic<int> n_arrived = 0;
     std::vector<std::size_t> threads(2, 99);
     pool.parallel_for(2, 1, [&](std::size_t begin, std::size_t, std::size_t thread) {
@@ -81,6 +106,7 @@ TEST(ThreadPool, WaitsForAWorkerThatIsSlow) {
   ThreadPool pool(2);
   std::atomic<bool> worker_started = false;
   bool worker_finished = false;
+  const pid_t caller = gettid();
   pool.parallel_for(2, 1, [&](std::size_t, std::size_t, std::size_t thread) {
     if (thread == 0) {
       while (!worker_started.load()) {
@@ -89,7 +115,7 @@ TEST(ThreadPool, WaitsForAWorkerThatIsSlow) {
       return;
     }
     worker_started = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // past the caller's spinning
+    await_asleep(caller);
     worker_finished = true;
   });
   EXPECT_TRUE(worker_finished);
@@ -110,7 +136,7 @@ TEST(ThreadPool, EndsAtOnce_AwakeOrAsleep) {
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(3);
     if (i % 5 == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (const pid_t worker : workers_of(pool)) await_asleep(worker);
     }
   }
 }
