@@ -193,6 +193,7 @@ Header parse_header(std::string_view header_json,
   std::vector<Extent> extents;
   for (const auto& [name, entry] : root.as_object(where)) {
     if (name == "__metadata__") {
+      entry.as_object(fmt::format("{}: __metadata__", shard_name));
       continue;
     }
     const EntryReader reader(shard_name, name, entry);

@@ -107,6 +107,14 @@ TEST(ParseHeader, AcceptsNoTensors) {
   EXPECT_TRUE(parse(R"({"__metadata__": {}})", 0).tensors.empty());
 }
 
+TEST(ParseHeader, RefusesMetadataThatIsNoObject) {
+  for (const char* value : {"[]", "1", "null", "\"pt\""}) {
+    EXPECT_THAT(message_of([&] { parse(fmt::format(R"({{"__metadata__": {}}})", value), 0); }),
+                HasSubstr("__metadata__"))
+        << value;
+  }
+}
+
 TEST(ParseHeader, RefusesWhatIsNoHeader) {
   for (const char* json : {"", "{", "null garbage", "{\"a\": {}", "\xff{}"}) {
     EXPECT_THAT(error_of(json, 0), HasSubstr("s.safetensors: header: ")) << json;
