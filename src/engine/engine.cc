@@ -47,7 +47,7 @@ class EvaluationJob final : public Job {
 
 std::shared_ptr<EventChannel> Engine::submit(foretoken::GenerationRequest request) {
   check_request(request, parts());
-  auto channel = std::make_shared<EventChannel>(kChannelCapacity);
+  auto channel = std::make_shared<EventChannel>(kChannelCapacity, parts().clock);
   scheduler_.submit(make_generation(core_, std::move(request), channel, parts().clock->now_us()));
   return channel;
 }

@@ -28,7 +28,7 @@ struct EngineParts {
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<models::Model> model;
   std::shared_ptr<const ModelText> text;  // null: the model folder has no tokenizer
-  std::unique_ptr<Clock> clock;
+  std::shared_ptr<const Clock> clock;     // shared: streams outlive the engine
   std::function<std::uint64_t()> draw_seed;
   /// Draft sources besides those that speculation knows, by name; a name here wins. Filled further
   /// as requests name sources.

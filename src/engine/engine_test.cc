@@ -84,8 +84,8 @@ class EngineOnFakeModel : public ::testing::Test {
     fake.eos_token = kEos;
     fake.head_quality = head_quality;
     parts.model = std::make_unique<ft::testing::FakeModel>(fake);
-    parts.text = std::make_shared<const ModelText>(ModelText::open(folder_));
-    parts.clock = std::make_unique<ft::testing::FakeClock>(3);
+    parts.clock = std::make_shared<const ft::testing::FakeClock>(3);
+    parts.text = std::make_shared<const ModelText>(ModelText::open(folder_, parts.clock));
     parts.draw_seed = [] { return std::uint64_t{1234}; };
     parts.context = context;
     parts.prefill_chunk = prefill_chunk;

@@ -1,18 +1,18 @@
 #include "engine/event_channel.h"
 
-#include <chrono>
 #include <utility>
 
 namespace ft::engine {
-namespace {
 
-using Clock = std::chrono::steady_clock;
+bool WakePace::is_within_pace(std::optional<std::int64_t> since_us) const {
+  return since_us && std::chrono::microseconds(clock_->now_us() - *since_us) < kPace;
+}
 
-/// How long events of a fast producer may wait: below what a reader notices, above what a token
-/// takes.
-constexpr std::chrono::milliseconds kPace{4};
-
-}  // namespace
+bool WakePace::wakes_now(Need need) {
+  if (need == Need::kCanWait && is_within_pace(last_wake_us_)) return false;
+  last_wake_us_ = clock_->now_us();
+  return true;
+}
 
 void EventChannel::push(foretoken::Event event) {
   bool wake = false;
@@ -25,9 +25,9 @@ void EventChannel::push(foretoken::Event event) {
     }
     if (is_abandoned_) return;
     events_.push_back(std::move(event));
-    const Time now = Clock::now();
-    wake = consumer_waits_ && (now - last_wake_ >= kPace || events_.size() >= capacity_);
-    if (wake) last_wake_ = now;
+    const bool must_wake = consumer_sleeps_ || events_.size() >= capacity_;
+    wake = consumer_waits_ &&
+           pace_.wakes_now(must_wake ? WakePace::Need::kMustWake : WakePace::Need::kCanWait);
   }
   if (wake) readable_.notify_one();
 }
@@ -64,7 +64,7 @@ std::optional<foretoken::Event> EventChannel::next() {
     }
     event = std::move(events_.front());
     events_.pop_front();
-    last_read_ = Clock::now();
+    pace_.on_read();
     wake = producer_waits_;
   }
   if (wake) writable_.notify_one();
@@ -74,10 +74,10 @@ std::optional<foretoken::Event> EventChannel::next() {
 void EventChannel::wait_for_event(std::unique_lock<std::mutex>& lock) {
   const auto is_ready = [this] { return !events_.empty() || is_closed_; };
   consumer_waits_ = true;
-  // Having read an event within kPace, the consumer may not be woken for the next: it looks again
-  // when kPace is over. After that the producer's next event wakes it.
-  if (Clock::now() - last_read_ >= kPace || !readable_.wait_for(lock, kPace, is_ready)) {
+  if (!pace_.looks_itself() || !readable_.wait_for(lock, WakePace::kPace, is_ready)) {
+    consumer_sleeps_ = true;
     readable_.wait(lock, is_ready);
+    consumer_sleeps_ = false;
   }
   consumer_waits_ = false;
 }

@@ -2,23 +2,55 @@
 // nothing else: no pointers into caches, no drafts.
 #pragma once
 
+#include "base/clock.h"
 #include "foretoken/foretoken.h"
 
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
 namespace ft::engine {
+
+/// When a waiting consumer is woken. A wake-up costs a system call, and the consumer it starts
+/// takes a core from a compute thread: a fast producer wakes at most once per kPace. Between
+/// wake-ups the consumer looks by itself.
+class WakePace {
+ public:
+  /// Below what a reader notices, above what a token takes.
+  static constexpr std::chrono::milliseconds kPace{4};
+
+  explicit WakePace(std::shared_ptr<const Clock> clock) : clock_(std::move(clock)) {}
+
+  enum class Need : std::uint8_t { kCanWait, kMustWake };
+  /// An event was queued and the consumer waits: whether to wake it now.
+  bool wakes_now(Need need);
+  /// The consumer took an event.
+  void on_read() { last_read_us_ = clock_->now_us(); }
+  /// Whether the consumer should wait for kPace only: having read so lately, it may not be woken
+  /// for the next event.
+  bool looks_itself() const { return is_within_pace(last_read_us_); }
+
+ private:
+  bool is_within_pace(std::optional<std::int64_t> since_us) const;
+
+  std::shared_ptr<const Clock> clock_;
+  std::optional<std::int64_t> last_wake_us_;
+  std::optional<std::int64_t> last_read_us_;
+};
 
 /// One producer (the engine thread), one consumer; cancel() may come from any thread.
 class EventChannel {
  public:
   /// At most `capacity` >= 1 events wait to be read.
-  explicit EventChannel(std::size_t capacity) : capacity_(capacity) {}
+  EventChannel(std::size_t capacity, std::shared_ptr<const Clock> clock)
+      : capacity_(capacity), pace_(std::move(clock)) {}
 
   // --- engine thread ---
   /// Hands an event over. Waits while the queue is full; a cancelled request never waits, an
@@ -39,8 +71,6 @@ class EventChannel {
   void abandon() noexcept;
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
-
   void close(std::optional<foretoken::Event> last, std::optional<foretoken::Error> error);
   void wait_for_event(std::unique_lock<std::mutex>& lock);
 
@@ -54,13 +84,11 @@ class EventChannel {
   bool is_closed_ = false;
   bool is_cancelled_ = false;
   bool is_abandoned_ = false;
-  // A wake-up costs a system call, and the consumer it starts takes a core from a compute thread.
-  // So each side is woken only while it waits, and the consumer at most once per kPace: between
-  // wake-ups it looks by itself.
+  // Each side is woken only while it waits.
   bool consumer_waits_ = false;
+  bool consumer_sleeps_ = false;  // it waits and will not look by itself
   bool producer_waits_ = false;
-  Time last_wake_;  // of the consumer
-  Time last_read_;
+  WakePace pace_;
 };
 
 }  // namespace ft::engine

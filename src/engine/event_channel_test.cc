@@ -1,5 +1,8 @@
 #include "engine/event_channel.h"
 
+#include "testing/fake_clock.h"
+
+#include <memory>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -17,9 +20,48 @@ std::size_t progress_of(const std::optional<foretoken::Event>& event) {
   return std::get<foretoken::PrefillProgress>(*event).n_done;
 }
 
+TEST(WakePace, WakesAtMostOncePerPaceUnlessTheQueueIsFull) {
+  const auto clock = std::make_shared<ft::testing::FakeClock>();
+  WakePace pace(clock);
+  EXPECT_TRUE(pace.wakes_now(WakePace::Need::kCanWait)) << "the first event";
+  EXPECT_FALSE(pace.wakes_now(WakePace::Need::kCanWait));
+  clock->advance(3999);
+  EXPECT_FALSE(pace.wakes_now(WakePace::Need::kCanWait));
+  clock->advance(1);
+  EXPECT_TRUE(pace.wakes_now(WakePace::Need::kCanWait));
+  EXPECT_TRUE(pace.wakes_now(WakePace::Need::kMustWake));
+  clock->advance(3999);
+  EXPECT_FALSE(pace.wakes_now(WakePace::Need::kCanWait))
+      << "the pace counts from the latest wake-up";
+}
+
+TEST(WakePace, TheConsumerLooksItselfWhileItMayNotBeWoken) {
+  const auto clock = std::make_shared<ft::testing::FakeClock>();
+  WakePace pace(clock);
+  EXPECT_FALSE(pace.looks_itself()) << "nothing read yet";
+  clock->advance(10);
+  pace.on_read();
+  EXPECT_TRUE(pace.looks_itself());
+  clock->advance(3999);
+  EXPECT_TRUE(pace.looks_itself());
+  clock->advance(1);
+  EXPECT_FALSE(pace.looks_itself());
+}
+
+// On a clock that stands still the producer wakes once; every later event is found all the same.
+TEST(TokenStreamChannel, DeliversWhatItDoesNotWakeFor) {
+  EventChannel channel(1000, std::make_shared<const ft::testing::FakeClock>());
+  std::jthread producer([&channel] {
+    for (std::size_t i = 0; i < 100; ++i) channel.push(progress(i));
+    channel.finish({});
+  });
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(progress_of(channel.next()), i);
+  EXPECT_TRUE(std::holds_alternative<foretoken::Completion>(*channel.next()));
+}
+
 // The suite's name puts it among the tests that run under ThreadSanitizer.
 TEST(TokenStreamChannel, DeliversInOrderAndEndsWithTheCompletion) {
-  EventChannel channel(4);
+  EventChannel channel(4, std::make_shared<const SteadyClock>());
   channel.push(progress(1));
   channel.push(progress(2));
   foretoken::Completion completion;
@@ -33,7 +75,7 @@ TEST(TokenStreamChannel, DeliversInOrderAndEndsWithTheCompletion) {
 }
 
 TEST(TokenStreamChannel, ThrowsTheErrorAfterTheEventsBeforeIt) {
-  EventChannel channel(4);
+  EventChannel channel(4, std::make_shared<const SteadyClock>());
   channel.push(progress(1));
   channel.fail({foretoken::ErrorCode::kIo, "gone"});
   EXPECT_EQ(progress_of(channel.next()), 1U);
@@ -50,7 +92,7 @@ TEST(TokenStreamChannel, ThrowsTheErrorAfterTheEventsBeforeIt) {
 
 TEST(TokenStreamChannel, HoldsTheProducerBackWhenFull) {
   constexpr std::size_t kEvents = 10000;
-  EventChannel channel(3);
+  EventChannel channel(3, std::make_shared<const SteadyClock>());
   std::jthread producer([&channel] {
     for (std::size_t i = 0; i < kEvents; ++i) channel.push(progress(i));
     channel.finish({});
@@ -60,7 +102,7 @@ TEST(TokenStreamChannel, HoldsTheProducerBackWhenFull) {
 }
 
 TEST(TokenStreamChannel, LetsACancelledProducerPass) {
-  EventChannel channel(1);
+  EventChannel channel(1, std::make_shared<const SteadyClock>());
   channel.push(progress(0));
   std::jthread producer([&channel] {
     channel.push(progress(1));  // full: waits for the cancellation
@@ -77,7 +119,7 @@ TEST(TokenStreamChannel, LetsACancelledProducerPass) {
 }
 
 TEST(TokenStreamChannel, DropsEventsOnceAbandoned) {
-  EventChannel channel(1);
+  EventChannel channel(1, std::make_shared<const SteadyClock>());
   channel.push(progress(0));
   channel.abandon();
   for (std::size_t i = 0; i < 100; ++i) channel.push(progress(i));

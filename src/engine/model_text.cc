@@ -61,7 +61,7 @@ std::string read_template(const fs::path& folder) {
 
 }  // namespace
 
-ModelText ModelText::open(const fs::path& path) {
+ModelText ModelText::open(const fs::path& path, const std::shared_ptr<const Clock>& clock) {
   fs::path folder = folder_of(path);
   if (!exists(folder)) {
     fail("model {} has no {}; it can be run on token ids only",
@@ -69,7 +69,7 @@ ModelText ModelText::open(const fs::path& path) {
          kTokenizerFile);
   }
   text::Tokenizer tokenizer =
-      text::Tokenizer::from_json(io::read_text(folder / kTokenizerFile, kMaxTokenizerBytes));
+      text::Tokenizer::from_json(io::read_text(folder / kTokenizerFile, kMaxTokenizerBytes), clock);
   return {std::move(folder), std::move(tokenizer)};
 }
 

@@ -1,10 +1,12 @@
 // A model's text side as its folder holds it: tokenizer.json and the chat template.
 #pragma once
 
+#include "base/clock.h"
 #include "foretoken/foretoken.h"
 #include "text/tokenizer.h"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +18,8 @@ class ModelText {
  public:
   /// `path`: a model folder or a file in one. Throws InvalidInput if the folder or its
   /// tokenizer.json is missing or wrong.
-  static ModelText open(const std::filesystem::path& path);
+  static ModelText open(const std::filesystem::path& path,
+                        const std::shared_ptr<const Clock>& clock);
   /// Whether the folder has a tokenizer.json at all.
   static bool exists(const std::filesystem::path& path);
 

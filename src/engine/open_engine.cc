@@ -68,7 +68,7 @@ std::string folder_name(const std::filesystem::path& folder) {
 
 EngineParts open_parts(const foretoken::EngineOptions& options) {
   EngineParts parts;
-  parts.clock = std::make_unique<SteadyClock>();
+  parts.clock = std::make_shared<const SteadyClock>();
   const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
   const models::DraftOutput draft_output = draft_output_of(options);
@@ -82,7 +82,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.name = folder_name(folder);
   parts.sampling_defaults = sampling_defaults(checkpoint.generation_config());
   if (ModelText::exists(folder)) {
-    parts.text = std::make_shared<const ModelText>(ModelText::open(folder));
+    parts.text = std::make_shared<const ModelText>(ModelText::open(folder, parts.clock));
   }
   parts.model =
       models::load_model(std::move(checkpoint),

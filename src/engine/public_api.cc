@@ -35,8 +35,9 @@ Tokenizer::Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) 
 
 Tokenizer Tokenizer::open(const std::string& model_path) {
   return with_public_errors([&] {
-    return Tokenizer(std::make_shared<const Impl>(Impl{
-        std::make_shared<const ft::engine::ModelText>(ft::engine::ModelText::open(model_path))}));
+    return Tokenizer(
+        std::make_shared<const Impl>(Impl{std::make_shared<const ft::engine::ModelText>(
+            ft::engine::ModelText::open(model_path, std::make_shared<const ft::SteadyClock>()))}));
   });
 }
 

@@ -24,7 +24,7 @@ constexpr Token kSpecial = 257;
 constexpr Token kThink = 258;
 
 const Tokenizer& byte_tokenizer() {
-  static const Tokenizer tokenizer = Tokenizer::from_json(
+  static const Tokenizer tokenizer = tokenizer_of(
       TokenizerFile{.merges = {{"a", "b"}}, .added = {{"<|end|>"}, {"<think>", false}}}.text());
   return tokenizer;
 }

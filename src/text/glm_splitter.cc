@@ -180,8 +180,10 @@ std::unique_ptr<const Splitter> make_glm_splitter() {
   return std::make_unique<GlmSplitter>();
 }
 
-std::unique_ptr<const Splitter> make_splitter(std::string_view pattern) {
-  return pattern == kGlmPattern ? make_glm_splitter() : make_regex_splitter(pattern);
+std::unique_ptr<const Splitter> make_splitter(std::string_view pattern,
+                                              std::shared_ptr<const Clock> clock) {
+  return pattern == kGlmPattern ? make_glm_splitter()
+                                : make_regex_splitter(pattern, std::move(clock));
 }
 
 }  // namespace ft::text

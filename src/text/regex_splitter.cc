@@ -88,13 +88,17 @@ class CleanText {
 /// Matches one pattern at places of one text, within the bounds of work.
 class Matcher {
  public:
-  Matcher(const pcre2_code* code, std::string_view text, std::string_view pattern)
+  Matcher(const pcre2_code* code,
+          std::string_view text,
+          std::string_view pattern,
+          const Clock& clock)
       : code_(code),
         text_(text),
         pattern_(pattern),
         data_(pcre2_match_data_create(1, nullptr)),
         context_(pcre2_match_context_create(nullptr)),
-        start_us_(SteadyClock().now_us()) {
+        clock_(clock),
+        start_us_(clock.now_us()) {
     if (!data_ || !context_)
       throw ResourceExhausted("tokenizer: no memory to match the split pattern");
     pcre2_set_heap_limit(context_.get(), kMaxHeapKib);
@@ -141,7 +145,7 @@ class Matcher {
 
  private:
   void check_time() const {
-    const std::int64_t elapsed_us = SteadyClock().now_us() - start_us_;
+    const std::int64_t elapsed_us = clock_.now_us() - start_us_;
     // Over 100 times what the patterns of public models take.
     const auto allowed_us = static_cast<std::int64_t>(5'000'000 + 10 * text_.size());
     if (elapsed_us <= allowed_us) return;
@@ -158,14 +162,17 @@ class Matcher {
   std::string_view pattern_;
   Pcre2Ptr<pcre2_match_data> data_;
   Pcre2Ptr<pcre2_match_context> context_;
+  const Clock& clock_;
   std::int64_t start_us_;
   std::size_t n_attempts_ = 0;
 };
 
 class RegexSplitter final : public Splitter {
  public:
-  RegexSplitter(Pcre2Ptr<pcre2_code> code, std::string_view pattern)
-      : code_(std::move(code)), pattern_(pattern) {
+  RegexSplitter(Pcre2Ptr<pcre2_code> code,
+                std::string_view pattern,
+                std::shared_ptr<const Clock> clock)
+      : code_(std::move(code)), pattern_(pattern), clock_(std::move(clock)) {
     // Without JIT (no executable memory) pcre2_match() interprets: slower, same result.
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
   }
@@ -175,7 +182,7 @@ class RegexSplitter final : public Splitter {
              std::size_t end,
              std::vector<std::size_t>& piece_ends) const override {
     CleanText clean(text.substr(begin, end - begin));
-    Matcher matcher(code_.get(), clean.view(), pattern_);
+    Matcher matcher(code_.get(), clean.view(), pattern_, *clock_);
     const std::size_t size = clean.view().size();
     const auto cut = [&](std::size_t at) { piece_ends.push_back(begin + clean.original(at)); };
     std::size_t from = 0;
@@ -199,11 +206,13 @@ class RegexSplitter final : public Splitter {
  private:
   Pcre2Ptr<pcre2_code> code_;
   std::string pattern_;
+  std::shared_ptr<const Clock> clock_;
 };
 
 std::unique_ptr<const Splitter> compile(std::string_view shown,
                                         std::string_view pattern,
-                                        std::uint32_t options) {
+                                        std::uint32_t options,
+                                        std::shared_ptr<const Clock> clock) {
   if (pattern.empty() || pattern.size() > kMaxPatternBytes) {
     fail("tokenizer.json: split pattern has {} bytes, expected 1 to {}",
          pattern.size(),
@@ -226,18 +235,22 @@ std::unique_ptr<const Splitter> compile(std::string_view shown,
     fail("tokenizer.json: split pattern {} is no valid pattern: {}",
          printable(shown),
          error_text(error));
-  return std::make_unique<RegexSplitter>(std::move(code), shown);
+  return std::make_unique<RegexSplitter>(std::move(code), shown, std::move(clock));
 }
 
 }  // namespace
 
-std::unique_ptr<const Splitter> make_regex_splitter(std::string_view pattern) {
-  return compile(
-      pattern, to_pcre2_pattern(pattern), PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+std::unique_ptr<const Splitter> make_regex_splitter(std::string_view pattern,
+                                                    std::shared_ptr<const Clock> clock) {
+  return compile(pattern,
+                 to_pcre2_pattern(pattern),
+                 PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                 std::move(clock));
 }
 
-std::unique_ptr<const Splitter> make_literal_splitter(std::string_view literal) {
-  return compile(literal, literal, PCRE2_LITERAL);
+std::unique_ptr<const Splitter> make_literal_splitter(std::string_view literal,
+                                                      std::shared_ptr<const Clock> clock) {
+  return compile(literal, literal, PCRE2_LITERAL, std::move(clock));
 }
 
 }  // namespace ft::text

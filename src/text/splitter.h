@@ -3,6 +3,8 @@
 // Called by the tokenizer only.
 #pragma once
 
+#include "base/clock.h"
+
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -45,13 +47,16 @@ std::unique_ptr<const Splitter> make_glm_splitter();
 /// character classes, \w, \b, \h, \Q,
 /// `(*`, an interval followed by `+`). `\s` is White_Space; general categories are PCRE2's
 /// (Unicode 14.0 in Debian 12). split() throws InvalidInput when a pattern backtracks beyond a
-/// bound that grows with the text, or matches too slowly.
-std::unique_ptr<const Splitter> make_regex_splitter(std::string_view pattern);
+/// bound that grows with the text, or matches too slowly by `clock`.
+std::unique_ptr<const Splitter> make_regex_splitter(std::string_view pattern,
+                                                    std::shared_ptr<const Clock> clock);
 
 /// The same for a literal text.
-std::unique_ptr<const Splitter> make_literal_splitter(std::string_view literal);
+std::unique_ptr<const Splitter> make_literal_splitter(std::string_view literal,
+                                                      std::shared_ptr<const Clock> clock);
 
 /// The fast splitter where `pattern` is kGlmPattern, else PCRE2.
-std::unique_ptr<const Splitter> make_splitter(std::string_view pattern);
+std::unique_ptr<const Splitter> make_splitter(std::string_view pattern,
+                                              std::shared_ptr<const Clock> clock);
 
 }  // namespace ft::text

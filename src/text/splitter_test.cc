@@ -1,7 +1,9 @@
 #include "text/splitter.h"
 
 #include "base/error.h"
+#include "testing/fake_clock.h"
 
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +17,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Pieces = std::vector<std::string>;
+
+std::unique_ptr<const Splitter> regex_splitter(std::string_view pattern) {
+  return make_regex_splitter(pattern, std::make_shared<const SteadyClock>());
+}
+std::unique_ptr<const Splitter> literal_splitter(std::string_view literal) {
+  return make_literal_splitter(literal, std::make_shared<const SteadyClock>());
+}
 
 Pieces pieces(const Splitter& splitter, std::string_view text) {
   std::vector<std::size_t> ends;
@@ -34,7 +43,7 @@ Pieces glm(std::string_view text) {
   return pieces(*make_glm_splitter(), text);
 }
 Pieces regex(std::string_view pattern, std::string_view text) {
-  return pieces(*make_regex_splitter(pattern), text);
+  return pieces(*regex_splitter(pattern), text);
 }
 
 TEST(GlmSplitter_Split, FollowsEachAlternative) {
@@ -80,7 +89,7 @@ TEST(GlmSplitter_Split, TreatsInvalidBytesAsSymbols) {
 TEST(Splitter_Split, LooksAtNothingOutsideTheStretch) {
   const std::string text = "aa   bb";
   for (const auto& splitter :
-       {make_glm_splitter(), make_regex_splitter("(?:" + std::string(kGlmPattern) + ")")}) {
+       {make_glm_splitter(), regex_splitter("(?:" + std::string(kGlmPattern) + ")")}) {
     std::vector<std::size_t> ends{99};
     splitter->split(text, 1, 5, ends);
     EXPECT_THAT(ends, ElementsAre(99, 2, 5));
@@ -126,11 +135,11 @@ std::string random_text(std::mt19937& random, std::size_t max_size) {
 TEST(GlmSplitter_Split, AgreesWithPcre2_OnRandomTexts) {
   std::mt19937 random(42);
   const auto fast = make_glm_splitter();
-  const auto slow = make_regex_splitter("(?:" + std::string(kGlmPattern) + ")");
+  const auto slow = regex_splitter("(?:" + std::string(kGlmPattern) + ")");
   for (int i = 0; i < 20'000; ++i) {
     const std::string text = random_text(random, 24);
     ASSERT_EQ(pieces(*fast, text), pieces(*slow, text))
-        << "text " << i << ": " << testing::PrintToString(text);
+        << "text " << i << ": " << ::testing::PrintToString(text);
   }
 }
 
@@ -138,7 +147,7 @@ TEST(RegexSplitter_Split, KeepsMatchesAndGaps) {
   EXPECT_THAT(regex("\\d+", "ab12c3"), ElementsAre("ab", "12", "c", "3"));
   EXPECT_THAT(regex("b", "aca"), ElementsAre("aca"));
   EXPECT_THAT(regex("(?<=a)b", "abb"), ElementsAre("a", "b", "b"));
-  EXPECT_THAT(pieces(*make_literal_splitter("a+"), "aa+a"), ElementsAre("a", "a+", "a"));
+  EXPECT_THAT(pieces(*literal_splitter("a+"), "aa+a"), ElementsAre("a", "a+", "a"));
 }
 
 TEST(RegexSplitter_Split, CutsAtEmptyMatches_AsOnigurumaDoes) {
@@ -172,22 +181,22 @@ TEST(RegexSplitter_Make, RefusesWhatPcre2WouldReadOtherwise) {
        {"\\w+",    "\\b",    "\\h",    "\\Qa\\E",     "\\K",     "\\1",  "\\pL",    "\\u12",
         "\\",      "[a[b]]", "[a&&b]", "[[:alpha:]]", "(*UTF)a", "(?R)", "(?<n>a)", "(?s)a",
         "(?im:a)", "a(?i)b", "(?#c)",  "a{1,2}+",     "a{2}?",   "(?",   "\\xE9"}) {
-    EXPECT_THROW(make_regex_splitter(pattern), InvalidInput) << pattern;
+    EXPECT_THROW(regex_splitter(pattern), InvalidInput) << pattern;
   }
 }
 
 TEST(RegexSplitter_Make, RefusesBrokenPatterns) {
   for (const std::string pattern :
        {"", "(", "[a", "a**b(", "\\p{Nonsense}", "a{70000}", "\xff", "(?<=a*)b"}) {
-    EXPECT_THROW(make_regex_splitter(pattern), InvalidInput) << pattern;
+    EXPECT_THROW(regex_splitter(pattern), InvalidInput) << pattern;
   }
-  EXPECT_THROW(make_regex_splitter(std::string(70'000, 'a')), InvalidInput);
-  EXPECT_THROW(make_regex_splitter(std::string(2'000, '(')), InvalidInput);
-  EXPECT_THROW(make_literal_splitter(""), InvalidInput);
+  EXPECT_THROW(regex_splitter(std::string(70'000, 'a')), InvalidInput);
+  EXPECT_THROW(regex_splitter(std::string(2'000, '(')), InvalidInput);
+  EXPECT_THROW(literal_splitter(""), InvalidInput);
 }
 
 TEST(RegexSplitter_Split, GivesUp_WhenThePatternExplodes) {
-  const auto splitter = make_regex_splitter("(?:a|aa|aaa)*(?:a|aa)*(?:a|aaa)*[bc]");
+  const auto splitter = regex_splitter("(?:a|aa|aaa)*(?:a|aa)*(?:a|aaa)*[bc]");
   try {
     pieces(*splitter, std::string(300, 'a'));
     FAIL() << "no error";
@@ -197,8 +206,20 @@ TEST(RegexSplitter_Split, GivesUp_WhenThePatternExplodes) {
   }
 }
 
+TEST(RegexSplitter_Split, GivesUp_WhenItTakesTooLong) {
+  const auto slow_clock = std::make_shared<const testing::FakeClock>(6'000'000);
+  const auto splitter = make_regex_splitter("x", slow_clock);
+  EXPECT_EQ(pieces(*splitter, "axa").size(), 3U) << "nobody looks at the clock for a short text";
+  try {
+    pieces(*splitter, std::string(100, 'a'));
+    FAIL() << "no error";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("split pattern 'x' ran for 6 s on 100 bytes"));
+  }
+}
+
 TEST(RegexSplitter_Split, IsLinear_WhenOnePieceIsHuge) {
-  const auto splitter = make_regex_splitter("(?:" + std::string(kGlmPattern) + ")");
+  const auto splitter = regex_splitter("(?:" + std::string(kGlmPattern) + ")");
   const std::size_t size = 1'000'000;
   EXPECT_THAT(pieces(*splitter, std::string(size, ' ')), ElementsAre(std::string(size, ' ')));
   EXPECT_THAT(pieces(*splitter, std::string(size, ' ') + "a"),

@@ -98,8 +98,9 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
-Tokenizer Tokenizer::from_json(std::string_view tokenizer_json) {
-  return Tokenizer(std::make_unique<const Impl>(Impl{parse_tokenizer_json(tokenizer_json)}));
+Tokenizer Tokenizer::from_json(std::string_view tokenizer_json,
+                               const std::shared_ptr<const Clock>& clock) {
+  return Tokenizer(std::make_unique<const Impl>(Impl{parse_tokenizer_json(tokenizer_json, clock)}));
 }
 
 std::size_t Tokenizer::n_tokens() const noexcept {

@@ -2,6 +2,7 @@
 // threads.
 #pragma once
 
+#include "base/clock.h"
 #include "base/types.h"
 
 #include <cstddef>
@@ -29,7 +30,9 @@ class Tokenizer {
   /// anything else that would change ids (lstrip, rstrip, single_word, add_prefix_space,
   /// byte_fallback, ...), for ids out of range or given twice, for merges of unknown tokens, for
   /// text that is no JSON.
-  static Tokenizer from_json(std::string_view tokenizer_json);
+  /// `clock` bounds how long a pattern may take.
+  static Tokenizer from_json(std::string_view tokenizer_json,
+                             const std::shared_ptr<const Clock>& clock);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;

@@ -216,7 +216,7 @@ std::string joined_ids(const std::vector<Token>& ids) {
 class TokenizerOracle : public testing::Test {
  protected:
   static constexpr unsigned kSeed = 20240715;
-  Tokenizer tokenizer_ = Tokenizer::from_json(read_model_file("glm-mini/tokenizer.json"));
+  Tokenizer tokenizer_ = tokenizer_of(read_model_file("glm-mini/tokenizer.json"));
 };
 
 TEST_F(TokenizerOracle, GivesTheSameIds) {

@@ -51,7 +51,7 @@ std::string framed_file(const std::vector<std::string_view>& fields) {
 
 void try_file(std::string_view file, std::string_view text) {
   try {
-    round_trip(ft::text::Tokenizer::from_json(file), text);
+    round_trip(ft::text::tokenizer_of(file), text);
   } catch (const ft::InvalidInput&) {
     return;  // the expected answer to nearly everything
   }

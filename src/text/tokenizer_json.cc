@@ -301,7 +301,8 @@ void check_decoder(const Value* decoder) {
 }
 
 /// `invert` needs no look: Isolated keeps matches and gaps alike.
-std::unique_ptr<const Splitter> read_split(const Value& step) {
+std::unique_ptr<const Splitter> read_split(const Value& step,
+                                           const std::shared_ptr<const Clock>& clock) {
   constexpr std::string_view kWhere = "a Split pre-tokenizer";
   const std::string& behavior = member(step, "behavior", kWhere)
                                     .as_string("tokenizer.json: behavior of a Split pre-tokenizer");
@@ -312,15 +313,17 @@ std::unique_ptr<const Splitter> read_split(const Value& step) {
   const Value& pattern = member(step, "pattern", kWhere);
   pattern.as_object("tokenizer.json: pattern of a Split pre-tokenizer");
   if (const Value* regex = pattern.find("Regex"); regex != nullptr) {
-    return make_splitter(
-        regex->as_string("tokenizer.json: pattern.Regex of a Split pre-tokenizer"));
+    return make_splitter(regex->as_string("tokenizer.json: pattern.Regex of a Split pre-tokenizer"),
+                         clock);
   }
   const Value& literal = member(pattern, "String", "the pattern of a Split pre-tokenizer");
   return make_literal_splitter(
-      literal.as_string("tokenizer.json: pattern.String of a Split pre-tokenizer"));
+      literal.as_string("tokenizer.json: pattern.String of a Split pre-tokenizer"), clock);
 }
 
-void read_pre_tokenizer(const Value& root, TokenizerParts& parts) {
+void read_pre_tokenizer(const Value& root,
+                        const std::shared_ptr<const Clock>& clock,
+                        TokenizerParts& parts) {
   const Value* pre_tokenizer = root.find("pre_tokenizer");
   if (is_absent(pre_tokenizer))
     fail("tokenizer.json: pre_tokenizer is missing; byte-level BPE needs ByteLevel");
@@ -340,12 +343,12 @@ void read_pre_tokenizer(const Value& root, TokenizerParts& parts) {
       fail("tokenizer.json: pre-tokenizer {} comes after ByteLevel, which must be last",
            printable(type));
     if (type == "Split") {
-      parts.splitters.push_back(read_split(step));
+      parts.splitters.push_back(read_split(step, clock));
     } else if (type == "ByteLevel") {
       is_byte_level = true;
       require_off(step, "add_prefix_space", "pre_tokenizer");
       if (flag(step, "use_regex", "pre_tokenizer", true))
-        parts.splitters.push_back(make_splitter(kByteLevelPattern));
+        parts.splitters.push_back(make_splitter(kByteLevelPattern, clock));
     } else {
       fail("tokenizer.json: pre-tokenizer {} is not supported, only Split and ByteLevel are",
            printable(type));
@@ -357,13 +360,14 @@ void read_pre_tokenizer(const Value& root, TokenizerParts& parts) {
 
 }  // namespace
 
-TokenizerParts parse_tokenizer_json(std::string_view text) {
+TokenizerParts parse_tokenizer_json(std::string_view text,
+                                    const std::shared_ptr<const Clock>& clock) {
   const Value root = json::parse(text, "tokenizer.json");
   root.as_object("tokenizer.json");
   TokenizerParts parts;
   check_normalizer(root.find("normalizer"));
   check_decoder(root.find("decoder"));
-  read_pre_tokenizer(root, parts);
+  read_pre_tokenizer(root, clock, parts);
   const Value& model = member(root, "model", "the file");
   check_model(model);
   parts.ignores_merges = flag(model, "ignore_merges", "model");

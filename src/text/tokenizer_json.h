@@ -2,6 +2,7 @@
 // layout.
 #pragma once
 
+#include "base/clock.h"
 #include "base/types.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -28,6 +29,7 @@ struct TokenizerParts {
 /// Throws InvalidInput as Tokenizer::from_json() says. Ignored, because they change no id that
 /// encode() returns: post_processor, truncation, padding, decoder options, trim_offsets, unk_token
 /// (every byte must be a token).
-TokenizerParts parse_tokenizer_json(std::string_view text);
+TokenizerParts parse_tokenizer_json(std::string_view text,
+                                    const std::shared_ptr<const Clock>& clock);
 
 }  // namespace ft::text

@@ -20,12 +20,11 @@ using ::testing::HasSubstr;
 using Ids = std::vector<Token>;
 
 Tokenizer load(const TokenizerFile& file) {
-  return Tokenizer::from_json(file.text());
+  return tokenizer_of(file.text());
 }
 
 const Tokenizer& glm_mini() {
-  static const Tokenizer tokenizer =
-      Tokenizer::from_json(read_model_file("glm-mini/tokenizer.json"));
+  static const Tokenizer tokenizer = tokenizer_of(read_model_file("glm-mini/tokenizer.json"));
   return tokenizer;
 }
 
@@ -39,7 +38,7 @@ Ids ids_of(const json::Value& value) {
 /// The error of loading `text`, which must be InvalidInput of one line.
 std::string error_of(const std::string& text) {
   try {
-    Tokenizer::from_json(text);
+    tokenizer_of(text);
   } catch (const InvalidInput& error) {
     std::string what = error.what();
     EXPECT_EQ(what.find('\n'), std::string::npos) << what;
@@ -180,15 +179,14 @@ TEST(Tokenizer_Encode, AppliesPreTokenizersInOrder) {
       TokenizerFile{.merges = {{"1", "2"}, {"b", "c"}, {"a", "bc"}}, .pattern = "\\d"}.text(),
       R"({"type":"ByteLevel")",
       R"({"type":"Split","behavior":"Isolated","pattern":{"String":"b"}},{"type":"ByteLevel")");
-  EXPECT_THAT(Tokenizer::from_json(two_splits).encode("abc12"),
-              ElementsAre('a', 'b', 'c', '1', '2'));
+  EXPECT_THAT(tokenizer_of(two_splits).encode("abc12"), ElementsAre('a', 'b', 'c', '1', '2'));
   const Tokenizer no_split = load({.merges = {{"1", "a"}}, .pattern = ""});
   EXPECT_THAT(no_split.encode("1a"), ElementsAre(256));
   const std::string own_regex =
       replaced(TokenizerFile{.merges = {{"1", "a"}, {" ", "a"}}, .pattern = ""}.text(),
                R"("use_regex":false)",
                R"("use_regex":true)");
-  EXPECT_THAT(Tokenizer::from_json(own_regex).encode("1a a"), ElementsAre('1', 'a', 257));
+  EXPECT_THAT(tokenizer_of(own_regex).encode("1a a"), ElementsAre('1', 'a', 257));
 }
 
 TEST(Tokenizer_Encode, MatchesAddedTokensFirst) {
@@ -232,7 +230,7 @@ TEST(Tokenizer_Encode, NeverMakesAddedTokensOutOfUserText) {
       file.text(),
       R"("added_tokens":[])",
       R"("added_tokens":[{"id":256,"content":"ab","special":true},{"id":258,"content":"abc"}])");
-  const Tokenizer tokenizer = Tokenizer::from_json(text);
+  const Tokenizer tokenizer = tokenizer_of(text);
   EXPECT_THAT(tokenizer.encode("ab abc"), ElementsAre(256, ' ', 258));
   EXPECT_THAT(tokenizer.encode(std::vector<TextSegment>{{"ab abc", false}}),
               ElementsAre('a', 'b', ' ', 'a', 257));
@@ -244,7 +242,7 @@ TEST(Tokenizer_Load, LeavesGapsBetweenIds) {
   const std::string text = replaced(TokenizerFile{}.text(),
                                     R"("added_tokens":[])",
                                     R"("added_tokens":[{"id":300,"content":"<x>"}])");
-  const Tokenizer tokenizer = Tokenizer::from_json(text);
+  const Tokenizer tokenizer = tokenizer_of(text);
   EXPECT_EQ(tokenizer.n_tokens(), 301U);
   EXPECT_TRUE(tokenizer.has_token(255));
   EXPECT_FALSE(tokenizer.has_token(256));
@@ -257,7 +255,7 @@ TEST(Tokenizer_Load, KeepsVocabularyEntriesThatAreNotByteLetters) {
   const std::string text = replaced(TokenizerFile{.added = {{"x y"}}}.text(),
                                     R"("vocab":{)",
                                     R"("vocab":{"x y":256,"中 b":257,)");
-  const Tokenizer tokenizer = Tokenizer::from_json(text);
+  const Tokenizer tokenizer = tokenizer_of(text);
   EXPECT_EQ(tokenizer.token_bytes(257), "中 b");
   EXPECT_THAT(tokenizer.encode("x y"), ElementsAre(256));
   EXPECT_EQ(tokenizer.encode("中 b").size(), 5U);
@@ -389,7 +387,7 @@ TEST(Tokenizer_Load, TakesWhatChangesNothing) {
         R"("normalizer":null,"decoder":{"type":"ByteLevel"})",
         R"("normalizer":null,"post_processor":{"type":"TemplateProcessing"})",
         R"("normalizer":null,"truncation":{"max_length":1})"}) {
-    EXPECT_THAT(Tokenizer::from_json(replaced(good, R"("normalizer":null)", extra)).encode("ab"),
+    EXPECT_THAT(tokenizer_of(replaced(good, R"("normalizer":null)", extra)).encode("ab"),
                 ElementsAre('a', 'b'));
   }
 }

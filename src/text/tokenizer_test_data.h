@@ -1,16 +1,23 @@
 // Tests only: small tokenizer.json texts.
 #pragma once
 
+#include "base/clock.h"
 #include "json/json.h"
 #include "text/splitter.h"
+#include "text/tokenizer.h"
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace ft::text {
+
+inline Tokenizer tokenizer_of(std::string_view json) {
+  return Tokenizer::from_json(json, std::make_shared<const SteadyClock>());
+}
 
 /// How GPT-2's alphabet writes a byte, as UTF-8.
 inline std::string byte_letter(unsigned char byte) {
