@@ -297,6 +297,9 @@ TEST(BadInput, Options) {
     SCOPED_TRACE(words.front() + (words.size() > 1 ? " " + words[1] : ""));
     expect_refused(run_program(arguments), words[0] == "--speculate" ? words[1].substr(0, 4) : "");
   }
+  expect_refused(run_program({"generate", "--token-ids", "1", "--seed", "1", "--seed", "2"}),
+                 "--seed is given 2 times, expected once");
+  expect_refused(run_program({"inspect", "--quiet"}), "--quiet");
   expect_refused(run_program({}), "subcommand");
   expect_refused(run_program({"dance"}), "dance");
   const ProgramResult mirror = run_program({"generate", "--token-ids", "1", "--mirror", "/x"});

@@ -334,6 +334,14 @@ TEST(Commands, ProveComparesEveryCase) {
   EXPECT_THAT(text.out, HasSubstr("identical"));
 }
 
+TEST(Commands, EachHasHelp) {
+  for (const char* command : {"generate", "logits", "tokenize", "detokenize", "inspect", "prove"}) {
+    const ProgramResult help = run_program({command, "--help"});
+    EXPECT_EQ(help.status, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr(std::string("foretoken ") + command));
+  }
+}
+
 TEST(Commands, HelpNamesEveryOptionOfTheContract) {
   const ProgramResult help = run_program({"generate", "--help"});
   EXPECT_EQ(help.status, 0);

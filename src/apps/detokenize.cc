@@ -16,7 +16,7 @@ namespace {
 struct DetokenizeOptions {
   std::string model;
   std::string token_ids;
-  OutputOptions output;
+  bool json = false;
 };
 
 int run(const DetokenizeOptions& options) {
@@ -24,7 +24,7 @@ int run(const DetokenizeOptions& options) {
   const auto tokenizer =
       foretoken::Tokenizer::open(resolve_model(options.model, model_folders()).string());
   const std::string bytes = tokenizer.decode(ids);
-  if (options.output.json) {
+  if (options.json) {
     json::Writer out;
     out.begin_object().member("text", bytes).end_object();
     ResultWriter().write(out.text() + "\n");
@@ -45,7 +45,7 @@ void add_detokenize(CLI::App& app, Command& chosen) {
       ->type_name("IDS")
       ->group("Input")
       ->required();
-  add_output_options(*command, options->output);
+  add_json_option(*command, options->json);
   command->callback(
       [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
 }

@@ -20,8 +20,6 @@
 namespace ft::apps {
 namespace {
 
-constexpr int kInterruptedStatus = 130;
-
 struct GenerateOptions {
   ModelOptions model;
   PromptOptions prompt;

@@ -4,6 +4,7 @@
 #include "apps/options.h"
 #include "apps/result_writer.h"
 #include "apps/sizes.h"
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "json/json.h"
 #include "models/model.h"
@@ -21,7 +22,7 @@ namespace {
 struct InspectOptions {
   std::string model;
   bool tensors = false;
-  OutputOptions output;
+  bool json = false;
 };
 
 std::string name_of(const checkpoint::Checkpoint& checkpoint) {
@@ -121,8 +122,9 @@ int run(const InspectOptions& options) {
   const auto checkpoint =
       checkpoint::Checkpoint::open(resolve_model(options.model, model_folders()));
   const models::Inspection inspection = models::inspect_model(checkpoint);
-  ResultWriter().write(options.output.json ? to_json(checkpoint, inspection, options.tensors)
-                                           : to_text(checkpoint, inspection, options.tensors));
+  ResultWriter().write(options.json ? to_json(checkpoint, inspection, options.tensors)
+                                    : to_text(checkpoint, inspection, options.tensors));
+  if (!inspection.problems.empty()) fail("{}", inspection.problems.front());
   return 0;
 }
 
@@ -134,7 +136,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
   add_model_argument(*command, options->model);
   command->add_flag("--tensors", options->tensors, "Every tensor with type and shape")
       ->group("Output");
-  add_output_options(*command, options->output);
+  add_json_option(*command, options->json);
   command->callback(
       [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
 }

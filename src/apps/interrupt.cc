@@ -3,18 +3,25 @@
 #include <csignal>
 #include <cstdlib>
 #include <pthread.h>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 
 namespace ft::apps {
 namespace {
-
-constexpr int kInterruptedStatus = 130;
 
 sigset_t interrupt_set() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   return set;
+}
+
+[[noreturn]] void end_process() {
+  // Neither locks nor buffers: another thread may be in the middle of anything.
+  constexpr std::string_view kLine = "foretoken: interrupted\n";
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  std::_Exit(kInterruptedStatus);
 }
 
 }  // namespace
@@ -41,9 +48,9 @@ void InterruptWatcher::watch() {
   while (true) {
     int signal_number = 0;
     if (sigwait(&set, &signal_number) != 0 || is_closing_) return;
-    if (was_interrupted_.exchange(true)) std::_Exit(kInterruptedStatus);
+    if (was_interrupted_.exchange(true)) end_process();
     const std::lock_guard lock(mutex_);
-    if (!handler_) std::_Exit(kInterruptedStatus);
+    if (!handler_) end_process();
     handler_();
   }
 }

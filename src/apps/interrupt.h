@@ -9,9 +9,12 @@
 
 namespace ft::apps {
 
+/// Exit status of an interrupted command.
+inline constexpr int kInterruptedStatus = 130;
+
 /// Watches SIGINT while it lives. Make one before any other thread starts: it blocks the signal,
-/// threads inherit that. Without a handler an interrupt ends the process with status 130; so does
-/// the second interrupt in any case.
+/// threads inherit that. Without a handler an interrupt says so in one line and ends the
+/// process with kInterruptedStatus; so does the second interrupt in any case.
 class InterruptWatcher {
  public:
   InterruptWatcher();

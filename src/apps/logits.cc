@@ -20,7 +20,7 @@ struct LogitsOptions {
   std::string token_ids;
   bool all = false;
   std::size_t n_drafts = 0;
-  OutputOptions output;
+  bool json = false;
 };
 
 void write_ids(json::Writer& out, const std::vector<foretoken::Token>& ids) {
@@ -74,7 +74,7 @@ int run(const LogitsOptions& options) {
   foretoken::Engine engine = foretoken::Engine::open(engine_options(options.model));
   const foretoken::Evaluation evaluation = engine.evaluate(request);
   ResultWriter result;
-  if (options.output.json) {
+  if (options.json) {
     result.write(to_json(request.tokens, evaluation, options.n_drafts > 0));
   } else {
     result.write(to_lines(evaluation.logits));
@@ -105,7 +105,7 @@ void add_logits(CLI::App& app, Command& chosen) {
   options->model.draft_head = "model";
   options->model.kv_type = "f32";
   add_engine_options(*command, options->model);
-  add_output_options(*command, options->output);
+  add_json_option(*command, options->json);
   command->callback(
       [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
 }

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kRuntimeFailure = 1;
 constexpr int kBadInput = 2;
-constexpr int kInterrupted = 130;
 constexpr const char* kSeeHelp = "; see foretoken --help";
 
 constexpr std::array kSubcommands = {ft::apps::add_generate,
@@ -36,32 +35,33 @@ int report(std::string message, int status) {
   return status;
 }
 
-int status_of(ft::ErrorCode code) {
+// Of ft::ErrorCode and of its public twin.
+template <typename Code>
+int status_of(Code code) {
   switch (code) {
-    case ft::ErrorCode::kInvalidInput:
+    case Code::kInvalidInput:
       return kBadInput;
-    case ft::ErrorCode::kCancelled:
-      return kInterrupted;
-    case ft::ErrorCode::kIo:
-    case ft::ErrorCode::kResourceExhausted:
-    case ft::ErrorCode::kInternal:
+    case Code::kCancelled:
+      return ft::apps::kInterruptedStatus;
+    case Code::kIo:
+    case Code::kResourceExhausted:
+    case Code::kInternal:
       return kRuntimeFailure;
   }
   return kRuntimeFailure;
 }
 
-int status_of(foretoken::ErrorCode code) {
-  switch (code) {
-    case foretoken::ErrorCode::kInvalidInput:
-      return kBadInput;
-    case foretoken::ErrorCode::kCancelled:
-      return kInterrupted;
-    case foretoken::ErrorCode::kIo:
-    case foretoken::ErrorCode::kResourceExhausted:
-    case foretoken::ErrorCode::kInternal:
-      return kRuntimeFailure;
+// The parser's own words for an option that is given twice speak of arguments, not of the option.
+std::string describe(const CLI::ParseError& error, const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_items_expected_max() == 1 && option->results().size() > 1) {
+        return fmt::format(
+            "{} is given {} times, expected once", option->get_name(), option->results().size());
+      }
+    }
   }
-  return kRuntimeFailure;
+  return error.what();
 }
 
 int run(int argc, char** argv) {
@@ -81,7 +81,7 @@ int run(int argc, char** argv) {
         has_word ? "unknown subcommand " + ft::in_quotes(argv[1]) : error.what();
     return report(what + kSeeHelp, kBadInput);
   } catch (const CLI::ParseError& error) {
-    return report(std::string(error.what()) + kSeeHelp, kBadInput);
+    return report(describe(error, app) + kSeeHelp, kBadInput);
   }
   ft::apps::InterruptWatcher interrupts;
   ft::apps::Environment environment{interrupts};

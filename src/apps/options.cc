@@ -80,10 +80,14 @@ CLI::Validator whole_number(std::uint64_t least) {
   return {check, "", "whole number"};
 }
 
+void add_json_option(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "One JSON document on standard output, nothing else")
+      ->group("Output");
+}
+
 void add_output_options(CLI::App& command, OutputOptions& options) {
   constexpr const char* kGroup = "Output";
-  command.add_flag("--json", options.json, "One JSON document on standard output, nothing else")
-      ->group(kGroup);
+  add_json_option(command, options.json);
   command.add_flag("--quiet", options.quiet, "No progress and no statistics")->group(kGroup);
   command.add_flag("--verbose", options.verbose, "More about the model and the run")->group(kGroup);
 }
@@ -189,7 +193,7 @@ std::vector<foretoken::Token> read_prompt(
   if (options.token_ids) return parse_token_ids(*options.token_ids);
   if (options.text) return tokenizer().encode(*options.text);
   return tokenizer().encode(*options.file == "-" ? read_standard_input()
-                                                 : io::read_text(*options.file, kMaxPromptBytes));
+                                                 : io::read_input(*options.file, kMaxPromptBytes));
 }
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {

@@ -29,11 +29,15 @@ struct OutputOptions {
   bool wants_progress() const noexcept { return !json && !quiet; }
 };
 void add_output_options(CLI::App& command, OutputOptions& options);
+/// --json alone, for commands that show neither progress nor statistics.
+void add_json_option(CLI::App& command, bool& json);
+
+inline constexpr std::size_t kDefaultPrefillChunk = 512;
 
 struct ModelOptions {
   std::string model;  // path, name, or empty for the one that ships
   std::size_t context = 0;
-  std::size_t prefill_chunk = 512;
+  std::size_t prefill_chunk = kDefaultPrefillChunk;
   std::size_t n_threads = 0;
   std::string isa = "auto";
   std::string kv_type = "bf16";

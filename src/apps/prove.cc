@@ -26,9 +26,8 @@
 namespace ft::apps {
 namespace {
 
-constexpr int kInterruptedStatus = 130;
 constexpr std::size_t kMaxDepth = 8;
-constexpr std::array<std::size_t, 3> kChunks = {1, 7, 512};
+constexpr std::array<std::size_t, 3> kChunks = {1, 7, kDefaultPrefillChunk};
 
 struct ProveOptions {
   ModelOptions model;
@@ -44,7 +43,7 @@ struct Variant {
   std::string speculate;
   std::string draft_tokens;
   std::size_t n_threads = 1;
-  std::size_t chunk = 512;
+  std::size_t chunk = kDefaultPrefillChunk;
 
   std::string options() const {
     std::string out = "--speculate " + speculate;
@@ -89,7 +88,8 @@ std::vector<Variant> variants(const ProveOptions& options,
                               std::size_t n_threads) {
   std::vector<Variant> out;
   for (const std::size_t chunk : chunks(options)) {
-    if (n_threads != 1 || chunk != 512) out.push_back({"none", "0", n_threads, chunk});
+    if (n_threads != 1 || chunk != kDefaultPrefillChunk)
+      out.push_back({"none", "0", n_threads, chunk});
     for (const std::string& speculate : source_lists(options, model)) {
       if (speculate == "none") continue;
       for (const std::string& depth : depths(options)) {
@@ -143,7 +143,7 @@ class Proof {
     request_.prompt = read_prompt(
         options_.prompt, [&engine]() -> const foretoken::Tokenizer& { return engine.tokenizer(); });
     if (!request_.logprobs) request_.logprobs = 0;
-    base_ = generate(engine, {"none", "0", 1, 512});
+    base_ = generate(engine, {"none", "0", 1, kDefaultPrefillChunk});
     request_.sampling.seed = base_.completion.seed;
   }
 

@@ -25,7 +25,6 @@ struct TokenizeOptions {
   std::optional<std::string> file;
   std::optional<std::string> chat_file;
   bool show = false;
-  OutputOptions output;
 };
 
 // A single positional argument is the text, unless a file brings it.
@@ -42,10 +41,10 @@ void settle_positionals(TokenizeOptions& options) {
 foretoken::ChatPrompt encode(const TokenizeOptions& options,
                              const foretoken::Tokenizer& tokenizer) {
   if (options.chat_file) {
-    return tokenizer.encode_chat(io::read_text(*options.chat_file, kMaxTextBytes));
+    return tokenizer.encode_chat(io::read_input(*options.chat_file, kMaxTextBytes));
   }
   foretoken::ChatPrompt out;
-  out.text = options.text ? *options.text : io::read_text(*options.file, kMaxTextBytes);
+  out.text = options.text ? *options.text : io::read_input(*options.file, kMaxTextBytes);
   out.ids = tokenizer.encode(out.text);
   return out;
 }
@@ -85,7 +84,6 @@ void add_tokenize(CLI::App& app, Command& chosen) {
   command
       ->add_flag("--show", options->show, "An object of token_ids and the (rendered) text instead")
       ->group("Output");
-  add_output_options(*command, options->output);
   command->callback(
       [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
 }

@@ -40,8 +40,7 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
 }
 
 Session::Session(EngineCore& core, SessionOptions options)
-    : core_(core),
-      sampler_(std::move(options.sampling), core.model().config().n_vocab),
+    : sampler_(std::move(options.sampling), core.model().config().n_vocab),
       cache_(core.model().new_cache(core.parts().cache_options())),
       sources_(open_sources(core,
                             options.sources,

@@ -75,7 +75,6 @@ class Session {
   std::size_t draft_cache_bytes() const noexcept;
 
  private:
-  EngineCore& core_;
   sampling::Sampler sampler_;
   std::unique_ptr<cache::KvCache> cache_;
   std::vector<std::unique_ptr<speculation::DraftSource>> sources_;

@@ -146,13 +146,6 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-void MappedFile::will_read() const noexcept {
-  if (data_ != nullptr) {
-    madvise(
-        const_cast<std::byte*>(data_), size_, MADV_WILLNEED);  // a hint; failure costs only time
-  }
-}
-
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes) {
   const File file = File::open(path);
   if (file.size_bytes() > max_bytes) {
@@ -161,6 +154,27 @@ std::string read_text(const std::filesystem::path& path, std::size_t max_bytes) 
   std::string text(static_cast<std::size_t>(file.size_bytes()), '\0');
   file.read_exactly(std::as_writable_bytes(std::span(text)), 0);
   return text;
+}
+
+std::string read_input(const std::filesystem::path& path, std::size_t max_bytes) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored) ||
+      std::filesystem::is_directory(path, ignored))
+    return read_text(path, max_bytes);
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) {
+    throw IoError(fmt::format("cannot open {}: {}", name_of(path), reason(errno)));
+  }
+  std::string text;
+  std::string block(std::size_t{64} << 10, '\0');
+  while (true) {
+    const ssize_t n = ::read(fd.get(), block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw IoError(fmt::format("cannot read {}: {}", name_of(path), reason(errno)));
+    if (n == 0) return text;
+    text.append(block, 0, static_cast<std::size_t>(n));
+    if (text.size() > max_bytes) fail("{} has more than {} bytes", name_of(path), max_bytes);
+  }
 }
 
 LineWriter::LineWriter(const std::filesystem::path& path)

@@ -58,8 +58,6 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
-  /// Tells the kernel that the bytes will be read front to back soon.
-  void will_read() const noexcept;
 
  private:
   const std::byte* data_ = nullptr;
@@ -68,6 +66,10 @@ class MappedFile {
 
 /// Whole contents of a small file. Throws InvalidInput if it is missing or larger than max_bytes.
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes);
+
+/// The same of what a user names as input: pipes and devices are read to their end, waiting for
+/// them.
+std::string read_input(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// Appends lines to a file it creates or truncates; buffered, flushed per call of flush() and on
 /// destruction.

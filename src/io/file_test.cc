@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -94,7 +95,6 @@ TEST_F(FileTest, RefusesWhatIsNoRegularFile) {
 TEST_F(FileTest, MapsWholeFiles) {
   const File file = File::open(put("m", std::string(100000, 'q') + "end"));
   MappedFile first(file);
-  first.will_read();
   EXPECT_EQ(first.bytes().size(), 100003u);
   MappedFile second(std::move(first));
   EXPECT_TRUE(
@@ -108,7 +108,6 @@ TEST_F(FileTest, MapsWholeFiles) {
 TEST_F(FileTest, MapsAnEmptyFileToNothing) {
   const MappedFile empty(File::open(put("e", "")));
   EXPECT_TRUE(empty.bytes().empty());
-  empty.will_read();
   EXPECT_TRUE(MappedFile().bytes().empty());
 }
 
@@ -126,6 +125,20 @@ TEST_F(FileTest, ReadsTexts_UpToTheirBound) {
   EXPECT_THAT(message_of<InvalidInput>([&] { read_text(put("t", "abcde"), 4); }),
               HasSubstr("t' has 5 bytes, at most 4 are read"));
   EXPECT_THROW(read_text(folder_ / "none", 4), InvalidInput);
+}
+
+TEST_F(FileTest, ReadsInputFromAPipe_ToItsEnd) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(100'000, 'x');
+  const auto feed = [&] { std::ofstream(pipe) << text; };
+  std::jthread first(feed);
+  EXPECT_EQ(read_input(pipe, text.size()), text);
+  first.join();
+  EXPECT_EQ(read_input(put("regular", "abc"), 3), "abc");
+  EXPECT_THAT(message_of<InvalidInput>([&] { read_input(folder_, 3); }), HasSubstr("a folder"));
+  EXPECT_THAT(message_of<InvalidInput>([&] { read_input(folder_ / "none", 3); }),
+              HasSubstr("does not exist"));
 }
 
 TEST_F(FileTest, WritesLines_AndFlushesOnDestruction) {

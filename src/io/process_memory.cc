@@ -35,7 +35,7 @@ ProcessMemory process_memory() noexcept {
     n += static_cast<std::size_t>(got);
   }
   const std::string_view status(text.data(), n);
-  return {kib_field(status, "\nRssAnon:"), kib_field(status, "\nVmHWM:")};
+  return {kib_field(status, "\nRssAnon:")};
 }
 
 }  // namespace ft::io

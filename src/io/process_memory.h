@@ -6,8 +6,7 @@
 namespace ft::io {
 
 struct ProcessMemory {
-  std::uint64_t anonymous_bytes = 0;      // RssAnon: resident pages no file backs
-  std::uint64_t peak_resident_bytes = 0;  // VmHWM: file-backed pages included
+  std::uint64_t anonymous_bytes = 0;  // RssAnon: resident pages no file backs
 };
 
 /// Reads /proc/self/status (about 20 us). Zeros where the kernel does not say.

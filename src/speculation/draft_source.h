@@ -64,7 +64,6 @@ struct SourceContext {
 class DraftProvider {
  public:
   virtual ~DraftProvider() = default;
-  virtual std::string_view name() const noexcept = 0;
   virtual std::unique_ptr<DraftSource> open(const SourceContext& context) const = 0;
 };
 

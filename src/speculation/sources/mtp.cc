@@ -105,7 +105,6 @@ bool MtpSource::take(const models::DraftStep& step) {
 class MtpProvider final : public DraftProvider {
  public:
   explicit MtpProvider(const models::Model& model) : model_(model) {}
-  std::string_view name() const noexcept override { return kName; }
   std::unique_ptr<DraftSource> open(const SourceContext& context) const override {
     FT_CHECK(context.model == &model_ && context.sampler != nullptr);
     return std::make_unique<MtpSource>(model_, context);

@@ -53,7 +53,6 @@ class NgramSource final : public DraftSource {
 
 class NgramProvider final : public DraftProvider {
  public:
-  std::string_view name() const noexcept override { return kName; }
   std::unique_ptr<DraftSource> open(const SourceContext& /*context*/) const override {
     return std::make_unique<NgramSource>();
   }

@@ -18,7 +18,6 @@ class NoneSource final : public DraftSource {
 
 class NoneProvider final : public DraftProvider {
  public:
-  std::string_view name() const noexcept override { return kName; }
   std::unique_ptr<DraftSource> open(const SourceContext& /*context*/) const override {
     return std::make_unique<NoneSource>();
   }
