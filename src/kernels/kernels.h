@@ -53,6 +53,7 @@ struct Weight {
   std::size_t first_segment =
       0;  // fp8: columns before the first scale border; others follow every block_cols
   std::size_t block_cols = 0;
+  const std::uint32_t* tiny_marks = nullptr;  // fp8: see weight_layout.h; null if nobody asked
   DType dtype = DType::kF32;
 
   QuantMatrix quant;  // integer weights, the fields above but the shape unused; else codes is null

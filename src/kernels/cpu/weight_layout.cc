@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr unsigned kF8Nan = 0x7F;  // without the sign
+constexpr unsigned kF8Exponent = 0x78;
 /// Columns copied out of the source at once: a cache line of fp8 per row, so that each line is read
 /// once and rows a power of two apart do not evict each other while they are shuffled.
 constexpr std::size_t kBlockCols = 64;
@@ -150,13 +151,40 @@ void copy_transposed(
   }
 }
 
+/// Words of marks of one unit.
+std::size_t mark_words(const WeightFormat& format, const Shape& shape) {
+  return format.marks_tiny_f8 ? round_up(shape.n_cols, kMarkedCols) / kMarkedCols : 0;
+}
+
+std::size_t scale_bytes(const WeightFormat& format, const Shape& shape) {
+  return round_up(shape.segments.count * shape.n_units * format.unit_outputs * sizeof(float),
+                  kAlignment);
+}
+
+/// Sets the marks of columns [begin, begin + n) from their codes, n_rows outputs of each.
+void mark_tiny_codes(const std::uint8_t* codes,
+                     std::size_t n_rows,
+                     std::size_t begin,
+                     std::size_t n,
+                     std::uint32_t* marks) {
+  for (std::size_t k = 0; k < n; ++k) {
+    unsigned tiny = 0;
+    for (std::size_t o = 0; o < n_rows; ++o) {
+      tiny |= (codes[k * n_rows + o] & kF8Exponent) == 0 ? 1u : 0u;
+    }
+    marks[(begin + k) / kMarkedCols] |= tiny << ((begin + k) % kMarkedCols / kGroupCols);
+  }
+}
+
 /// One unit's column groups, `group_stride` elements apart in the tile. True if an fp8 code is NaN.
+/// `marks`: words for the unit, all zero; or nullptr.
 template <typename T>
 bool pack_unit(const WeightFormat& format,
                const SourceRow* rows,
                const Shape& shape,
                T* destination,
-               std::size_t group_stride) {
+               std::size_t group_stride,
+               [[maybe_unused]] std::uint32_t* marks) {
   T block[kBlockCols * kMaxUnitOutputs];
   const std::size_t n_rows = format.unit_outputs;
   const std::uint8_t* positions = format.positions[static_cast<std::size_t>(shape.dtype)];
@@ -174,6 +202,7 @@ bool pack_unit(const WeightFormat& format,
         nan_codes |= (block[i] & kF8Nan) == kF8Nan ? 1u : 0u;
       }
       has_nan = has_nan || nan_codes != 0;
+      if (marks != nullptr) mark_tiny_codes(block, n_rows, begin, n, marks);
     }
     const std::size_t group_size = kGroupCols * n_rows;
     for (std::size_t k = 0; k < padded; k += kGroupCols) {
@@ -247,8 +276,9 @@ std::size_t packed_weight_bytes(const WeightFormat& format,
   const Shape shape = shape_of(format, parts, interleaved);
   std::size_t bytes = weight_bytes(format, shape);
   if (shape.dtype == DType::kF8E4M3) {
-    bytes += round_up(shape.segments.count * shape.n_units * format.unit_outputs * sizeof(float),
-                      kAlignment);
+    bytes += scale_bytes(format, shape);
+    bytes +=
+        round_up(shape.n_units * mark_words(format, shape) * sizeof(std::uint32_t), kAlignment);
   }
   return bytes;
 }
@@ -261,8 +291,15 @@ Weight pack_weight(const WeightFormat& format,
   FT_CHECK(destination.size() >= packed_weight_bytes(format, parts, interleaved));
   FT_CHECK(reinterpret_cast<std::uintptr_t>(destination.data()) % kAlignment == 0);
   float* scales = nullptr;
+  std::uint32_t* marks = nullptr;
+  const std::size_t n_words = mark_words(format, shape);
   if (shape.dtype == DType::kF8E4M3) {
-    scales = reinterpret_cast<float*>(destination.data() + weight_bytes(format, shape));
+    std::byte* tail = destination.data() + weight_bytes(format, shape);
+    scales = reinterpret_cast<float*>(tail);
+    if (n_words > 0) {
+      marks = reinterpret_cast<std::uint32_t*>(tail + scale_bytes(format, shape));
+      std::fill_n(marks, shape.n_units * n_words, 0);
+    }
   }
   const std::size_t unit_bytes =
       format.unit_outputs * shape.padded_cols() * element_bytes(shape.dtype);
@@ -277,20 +314,24 @@ Weight pack_weight(const WeightFormat& format,
                     (unit - first) * group * element_bytes(shape.dtype);
     switch (shape.dtype) {
       case DType::kF32:
-        pack_unit(format, rows, shape, reinterpret_cast<std::uint32_t*>(to), group * units_here);
+        pack_unit(
+            format, rows, shape, reinterpret_cast<std::uint32_t*>(to), group * units_here, nullptr);
         break;
       case DType::kBF16:
       case DType::kF16:
-        pack_unit(format, rows, shape, reinterpret_cast<std::uint16_t*>(to), group * units_here);
+        pack_unit(
+            format, rows, shape, reinterpret_cast<std::uint16_t*>(to), group * units_here, nullptr);
         break;
-      case DType::kF8E4M3:
-        write_scales(
-            format,
-            rows,
-            shape,
-            pack_unit(format, rows, shape, reinterpret_cast<std::uint8_t*>(to), group * units_here),
-            scales + unit * format.unit_outputs);
+      case DType::kF8E4M3: {
+        const bool has_nan = pack_unit(format,
+                                       rows,
+                                       shape,
+                                       reinterpret_cast<std::uint8_t*>(to),
+                                       group * units_here,
+                                       marks == nullptr ? nullptr : marks + unit * n_words);
+        write_scales(format, rows, shape, has_nan, scales + unit * format.unit_outputs);
         break;
+      }
     }
   }
   Weight weight;
@@ -300,6 +341,7 @@ Weight pack_weight(const WeightFormat& format,
   weight.n_in = shape.n_cols;
   weight.first_segment = shape.segments.first;
   weight.block_cols = shape.segments.block;
+  weight.tiny_marks = marks;
   weight.dtype = shape.dtype;
   return weight;
 }

@@ -9,7 +9,9 @@
 //
 // Behind the tiles of an fp8 weight stand its scales, expanded to one f32 per output and segment:
 // [n_segments, padded outputs]. A segment is a run of columns that share a scale; borders need not
-// fall on column groups.
+// fall on column groups. If the format asks for them, marks follow: [n_units, words of kMarkedCols
+// columns]; bit i of a word is set if its group i holds a code of exponent 0 (zero or subnormal),
+// about one group in a hundred of trained weights.
 //
 // For gate and up the units alternate: unit 2j holds gate outputs, unit 2j + 1 the up outputs of
 // the same columns of y.
@@ -38,7 +40,12 @@ struct WeightFormat {
   const std::uint8_t* positions[4] = {nullptr, nullptr, nullptr, nullptr};
   /// The decoder's results times this are the fp8 values; folded into the scales. A power of two.
   float f8_factor = 1;
+  /// The decoder is faster where no fp8 code is tiny and wants to know where one is.
+  bool marks_tiny_f8 = false;
 };
+
+/// Columns whose groups share a word of marks, a bit per group.
+inline constexpr std::size_t kMarkedCols = 32 * kGroupCols;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t multiple) noexcept {
   return (n + multiple - 1) / multiple * multiple;

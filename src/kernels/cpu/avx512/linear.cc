@@ -17,6 +17,7 @@ namespace ft::kernels::avx512 {
 const WeightFormat kWeightFormat = {
     .unit_outputs = kUnitOutputs,
     .tile_units = kTileUnits,
-    .positions = {kPositions.plain, kPositions.pairs, kPositions.plain, kPositions.f8}};
+    .positions = {kPositions.plain, kPositions.pairs, kPositions.plain, kPositions.f8},
+    .marks_tiny_f8 = true};
 
 }  // namespace ft::kernels::avx512

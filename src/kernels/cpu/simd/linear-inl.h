@@ -27,6 +27,7 @@ inline constexpr std::size_t kGroupSize = kUnitOutputs * kGroupCols;
 /// Columns decoded at a time: 128 x 32 f32 are 16 KiB of L1, with room for the rows' inputs. The
 /// usual fp8 block.
 inline constexpr std::size_t kBlockCols = 128;
+static_assert(kMarkedCols % kBlockCols == 0);
 
 /// A run of units, wide in registers: one or two full tiles, or the last tile's single unit.
 struct Run {
@@ -54,12 +55,38 @@ struct Packed {
   /// Groups whose bytes a line holds.
   static constexpr std::size_t kLineGroups = 1;
   static constexpr bool kHasScales = D == DType::kF8E4M3;
+  static constexpr bool kHasMarks = requires(const Decode decoder) {
+    decoder.unmarked(nullptr, 0);
+  };
 
   FT_INLINE_MEMBER static Decoded decode(const Decode& decoder,
                                          const std::byte* line,
                                          std::size_t sub,
                                          std::size_t /*group*/) noexcept {
     return decoder(line, sub);
+  }
+  /// The same, of a line whose groups have no mark.
+  FT_INLINE_MEMBER static Decoded decode_unmarked(const Decode& decoder,
+                                                  const std::byte* line,
+                                                  std::size_t sub,
+                                                  std::size_t group) noexcept {
+    if constexpr (kHasMarks) {
+      return decoder.unmarked(line, sub);
+    } else {
+      return decode(decoder, line, sub, group);
+    }
+  }
+  /// Marks of n units' groups from column k on, up to the border of kMarkedCols.
+  static std::uint32_t marks(const Run& run, std::size_t n, std::size_t k) noexcept {
+    std::uint32_t marks = 0;
+    if constexpr (kHasMarks) {
+      const std::size_t n_words = (run.weight->n_in + kMarkedCols - 1) / kMarkedCols;
+      const std::size_t first = run.first / kUnitOutputs * n_words + k / kMarkedCols;
+      for (std::size_t unit = 0; unit < n; ++unit) {
+        marks |= run.weight->tiny_marks[first + unit * n_words];
+      }
+    }
+    return marks >> (k % kMarkedCols / kGroupCols);
   }
   /// Where the columns that share column k's scale end.
   static std::size_t segment_end(const Weight& weight, std::size_t k) noexcept {
@@ -95,6 +122,15 @@ struct Panels {
                                          std::size_t sub,
                                          std::size_t group) noexcept {
     return decoder(line, sub, group);
+  }
+  FT_INLINE_MEMBER static Decoded decode_unmarked(const Decode& decoder,
+                                                  const std::byte* line,
+                                                  std::size_t sub,
+                                                  std::size_t group) noexcept {
+    return decode(decoder, line, sub, group);
+  }
+  static std::uint32_t marks(const Run& /*run*/, std::size_t /*n*/, std::size_t /*k*/) noexcept {
+    return 0;
   }
   static std::size_t segment_end(const Weight& weight, std::size_t k) noexcept {
     return smaller(weight.n_in, (k / kQuantGroup + 1) * kQuantGroup);
@@ -239,7 +275,46 @@ FT_INLINE std::size_t hidden(std::size_t n) noexcept {
   return n;
 }
 
-/// Columns [begin, end), whole lines, of M rows times N units.
+/// One line of N units times M rows, at column k.
+template <typename F, std::size_t M, std::size_t N, bool IsMarked>
+FT_INLINE void add_line(const typename F::Decode& decoder,
+                        const std::byte* const* streams,
+                        std::size_t ahead,
+                        const float* const* x,
+                        std::size_t k,
+                        Sums<M, N * kUnitVecs>& sums) noexcept {
+  constexpr std::size_t U = kAlternating<F, N>;
+  // Inputs serve every vector of outputs. Kept in registers they leave too few for sums unless rows
+  // are few.
+  constexpr std::size_t kLineCols = F::kLineGroups * kGroupCols;
+  constexpr bool kKeepsInputs = M * (N * kUnitVecs + kLineCols) + 10 <= kRegisters;
+  FT_UNROLL
+  for (std::size_t v = 0; v < N * kUnitVecs; ++v) {
+    const std::size_t unit = v / kUnitVecs;
+    const std::byte* line = streams[unit / U] + unit % U * F::kLineBytes;
+    FT_UNROLL
+    for (std::size_t group = 0; group < F::kLineGroups; ++group) {
+      const Decoded w = IsMarked ? F::decode(decoder, line, v % kUnitVecs, group)
+                                 : F::decode_unmarked(decoder, line, v % kUnitVecs, group);
+      const std::size_t at_k = (kKeepsInputs ? k : hidden(k)) + group * kGroupCols;
+      if (v % kUnitVecs == 0 && group == 0) {
+        FT_UNROLL
+        for (std::size_t at = 0; at < F::kLineBytes; at += 64) {
+          __builtin_prefetch(line + ahead + at, 0, 2);
+        }
+      }
+      FT_UNROLL
+      for (std::size_t m = 0; m < M; ++m) {
+        FT_UNROLL
+        for (std::size_t i = 0; i < kGroupCols; ++i) {
+          sums.of[m][v] = fma(w.k[i], broadcast(x[m][at_k + i]), sums.of[m][v]);
+        }
+      }
+    }
+  }
+}
+
+/// Columns [begin, end), whole lines of one block of kBlockCols, of M rows times N units.
 template <typename F, std::size_t M, std::size_t N>
 FT_INLINE void add_lines(const Run& run,
                          const typename F::Decode& decoder,
@@ -250,9 +325,6 @@ FT_INLINE void add_lines(const Run& run,
   constexpr std::size_t kStreams = N / U;
   constexpr std::size_t kStep = U * F::kLineBytes;
   constexpr std::size_t kLineCols = F::kLineGroups * kGroupCols;
-  // Inputs serve every vector of outputs. Kept in registers they leave too few for sums unless rows
-  // are few.
-  constexpr bool kKeepsInputs = M * (N * kUnitVecs + kLineCols) + 10 <= kRegisters;
   const std::size_t ahead = prefetch_distance(run, begin, kStep / kLineCols);
   const std::byte* streams[kStreams];
   FT_UNROLL
@@ -264,29 +336,12 @@ FT_INLINE void add_lines(const Run& run,
   for (std::size_t m = 0; m < M; ++m) {
     x[m] = run.x[m];
   }
-  for (std::size_t k = begin; k < end; k += kLineCols) {
-    FT_UNROLL
-    for (std::size_t v = 0; v < N * kUnitVecs; ++v) {
-      const std::size_t unit = v / kUnitVecs;
-      const std::byte* line = streams[unit / U] + unit % U * F::kLineBytes;
-      FT_UNROLL
-      for (std::size_t group = 0; group < F::kLineGroups; ++group) {
-        const Decoded w = F::decode(decoder, line, v % kUnitVecs, group);
-        const std::size_t at_k = (kKeepsInputs ? k : hidden(k)) + group * kGroupCols;
-        if (v % kUnitVecs == 0 && group == 0) {
-          FT_UNROLL
-          for (std::size_t at = 0; at < F::kLineBytes; at += 64) {
-            __builtin_prefetch(line + ahead + at, 0, 2);
-          }
-        }
-        FT_UNROLL
-        for (std::size_t m = 0; m < M; ++m) {
-          FT_UNROLL
-          for (std::size_t i = 0; i < kGroupCols; ++i) {
-            sums.of[m][v] = fma(w.k[i], broadcast(x[m][at_k + i]), sums.of[m][v]);
-          }
-        }
-      }
+  std::uint32_t marks = F::marks(run, N, begin);
+  for (std::size_t k = begin; k < end; k += kLineCols, marks >>= F::kLineGroups) {
+    if (__builtin_expect(marks & 1, 0) != 0) {
+      add_line<F, M, N, true>(decoder, streams, ahead, x, k, sums);
+    } else {
+      add_line<F, M, N, false>(decoder, streams, ahead, x, k, sums);
     }
     FT_UNROLL
     for (std::size_t t = 0; t < kStreams; ++t) {
