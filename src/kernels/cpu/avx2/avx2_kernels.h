@@ -10,6 +10,9 @@ void matmul(const LinearTask& task) noexcept;
 void swiglu(const LinearTask& task) noexcept;
 void matmul_int8(const LinearTask& task) noexcept;
 void swiglu_int8(const LinearTask& task) noexcept;
+/// The same for processors with AVX-VNNI.
+void matmul_int8_vnni(const LinearTask& task) noexcept;
+void swiglu_int8_vnni(const LinearTask& task) noexcept;
 void quantize_row(const float* x, std::size_t n, std::byte* row) noexcept;
 void moe_combine(const CombineTask& task) noexcept;
 void rms_norm(const NormArgs& args) noexcept;

@@ -1,4 +1,5 @@
-// Integer dots of AVX2: sums of two products must fit 16 bits.
+// Integer dots of AVX2: by AVX-VNNI in the file compiled for it, else sums of two products must fit
+// 16 bits.
 #pragma once
 
 #include "kernels/cpu/avx2/panels.h"
@@ -26,6 +27,30 @@ FT_INLINE void unpack_codes(const std::byte* line, std::size_t step, std::byte* 
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm256_add_epi8(nibbles(line, step), _mm256_set1_epi8(128 - 8)));
 }
+namespace {  // another one in each file that includes this
+
+#if defined(__AVXVNNI__)
+
+/// Unsigned codes as they are, and their offset taken off first.
+template <QuantFormat Q>
+struct Dot {
+  static constexpr std::size_t kSteps = Q == QuantFormat::kQ8 ? 1 : 2;
+  static constexpr int kOffsetBits = Q == QuantFormat::kQ8 ? 7 : 3;
+  using Codes = __m256i;
+
+  FT_INLINE_MEMBER static IntVec start(std::int32_t minus_sum) noexcept {
+    return _mm256_slli_epi32(_mm256_set1_epi32(minus_sum), kOffsetBits);
+  }
+  FT_INLINE_MEMBER static Codes load_codes(const std::byte* line, std::size_t step) noexcept {
+    return Q == QuantFormat::kQ8 ? load_bytes(line) : nibbles(line, step);
+  }
+  FT_INLINE_MEMBER static IntVec add(IntVec sum, Codes codes, Input input) noexcept {
+    return _mm256_dpbusd_avx_epi32(sum, codes, input);
+  }
+};
+
+#else
+
 /// sum += four products of unsigned with signed bytes, of which neighbours' sums fit 16 bits.
 FT_INLINE IntVec add_products(IntVec sum, __m256i a, __m256i b) noexcept {
   const __m256i pairs = _mm256_maddubs_epi16(a, b);
@@ -74,4 +99,7 @@ struct Dot<QuantFormat::kQ4> {
   }
 };
 
+#endif
+
+}  // namespace
 }  // namespace ft::kernels::avx2

@@ -5,12 +5,28 @@
 
 namespace ft::kernels::avx2 {
 
+namespace {
+
+/// Compilers of Debian 12 cannot be asked for it: leaf 7, subleaf 1, EAX bit 4. Uses the registers
+/// of AVX2.
+bool has_vnni() noexcept {
+  constexpr unsigned kAvxVnni = 1u << 4;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
+}
+
+}  // namespace
+
 CpuKernels kernels() noexcept {
+  const bool vnni = has_vnni();
   return {.weight_format = kWeightFormat,
           .matmul = matmul,
           .swiglu = swiglu,
-          .matmul_int8 = matmul_int8,
-          .swiglu_int8 = swiglu_int8,
+          .matmul_int8 = vnni ? matmul_int8_vnni : matmul_int8,
+          .swiglu_int8 = vnni ? swiglu_int8_vnni : swiglu_int8,
           .quantize_row = quantize_row,
           .moe_combine = moe_combine,
           .rms_norm = rms_norm,

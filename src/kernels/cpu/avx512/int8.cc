@@ -5,7 +5,7 @@
 
 namespace ft::kernels::avx512 {
 // 32 registers: 24 sums, four panels' codes and an input.
-inline constexpr std::size_t kFewRows = 8;
+inline constexpr std::size_t kFewRows = 16;
 inline constexpr std::size_t kPassRows = 6;
 inline constexpr std::size_t kPassPanels = 4;
 }  // namespace ft::kernels::avx512

@@ -35,7 +35,9 @@ struct Dot {
     return Q == QuantFormat::kQ8 ? _mm512_loadu_si512(line) : nibbles(line, step);
   }
   FT_INLINE_MEMBER static IntVec add(IntVec sum, Codes codes, Input input) noexcept {
-    return _mm512_dpbusd_epi32(sum, codes, input);
+    // Not the intrinsic: g++ 12 copies the sum before and after it.
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(input));
+    return sum;
   }
 };
 

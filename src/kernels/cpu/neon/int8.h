@@ -30,6 +30,8 @@ FT_INLINE void unpack_codes(const std::byte* line, std::size_t step, std::byte* 
   vst1q_u8(reinterpret_cast<std::uint8_t*>(to), vaddq_u8(nibbles(line, step), vdupq_n_u8(128 - 8)));
 }
 
+namespace {  // another one in each file that includes this
+
 /// Signed codes: no offset to take off.
 template <QuantFormat Q>
 struct Dot {
@@ -54,4 +56,5 @@ struct Dot {
   }
 };
 
+}  // namespace
 }  // namespace ft::kernels::neon

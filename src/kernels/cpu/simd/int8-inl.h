@@ -27,12 +27,13 @@ inline constexpr std::size_t kPanelVecs = kPanelRows / kLanes;
 inline constexpr std::size_t kVecBytes = kLanes * kQuantStep;
 inline constexpr std::size_t kLineBytes = kPanelRows * kQuantStep;
 inline constexpr std::size_t kPairOutputs = kTilePanels * kPanelRows;
-/// 4096 columns: 256 KiB of codes for four panels beside the rows' inputs.
-inline constexpr std::size_t kChunkBlocks = 64;
+/// 1024 columns: 64 KiB of codes for four panels beside the rows' inputs.
+inline constexpr std::size_t kChunkBlocks = 16;
 inline constexpr std::size_t kByteBlock = kPanelRows * kQuantGroup;
 /// Panels whose sums are finished together: pairs of gate and up stay whole.
 inline constexpr std::size_t kRunPanels = kPassPanels < kTilePanels ? kTilePanels : kPassPanels;
 static_assert(kRunPanels % kTilePanels == 0);
+inline constexpr std::size_t kRunOutputs = kRunPanels * kPanelRows;
 /// How far ahead a panel's stream is fetched.
 inline constexpr std::size_t kAheadBytes = 2048;
 
@@ -77,20 +78,19 @@ FT_INLINE void start_sums(IntSums<M, V>& sums,
 }
 
 /// total[m][v] = fma(sum, weight's scale * input's scale, total).
-template <std::size_t M, std::size_t V>
+template <std::size_t Stride, std::size_t M, std::size_t V>
 FT_INLINE void add_scaled(const IntSums<M, V>& sums,
                           const Vec (&scales)[V],
                           const std::int8_t* const (&x)[M],
                           std::size_t n_blocks,
                           std::size_t block,
-                          float* total,
-                          std::size_t stride) noexcept {
+                          float* total) noexcept {
   FT_UNROLL
   for (std::size_t m = 0; m < M; ++m) {
     const Vec input_scale = broadcast(group_of(x[m], n_blocks, block).scale);
     FT_UNROLL
     for (std::size_t v = 0; v < V; ++v) {
-      float* to = total + m * stride + v * kLanes;
+      float* to = total + m * Stride + v * kLanes;
       store(to, fma(to_float(sums.of[m][v]), mul(scales[v], input_scale), load(to)));
     }
   }
@@ -108,6 +108,7 @@ static void clear_floats(float* to, std::size_t n) noexcept {
 template <QuantFormat Q, std::size_t M>
 static void dot_panel(const Int8Job& job, std::size_t panel, float* out) noexcept {
   constexpr std::size_t kSteps = Dot<Q>::kSteps;
+  constexpr std::size_t kLines = kQuantGroup / kQuantStep / kSteps;
   const QuantMatrix& matrix = job.task->weight->quant;
   const std::size_t n_blocks = job.n_blocks;
   const std::byte* line = matrix.codes + panel * n_blocks * job.block_bytes;
@@ -120,8 +121,9 @@ static void dot_panel(const Int8Job& job, std::size_t panel, float* out) noexcep
   for (std::size_t block = 0; block < n_blocks; ++block) {
     IntSums<M, kPanelVecs> sums;
     start_sums<Q>(sums, x, n_blocks, block);
-    const std::size_t end = (block + 1) * kQuantGroup;
-    for (std::size_t k = block * kQuantGroup; k < end; k += kSteps * kQuantStep) {
+    FT_UNROLL
+    for (std::size_t i = 0; i < kLines; ++i) {
+      const std::size_t k = block * kQuantGroup + i * kSteps * kQuantStep;
       __builtin_prefetch(line + kAheadBytes, 0, 2);
       FT_UNROLL
       for (std::size_t step = 0; step < kSteps; ++step) {
@@ -142,7 +144,7 @@ static void dot_panel(const Int8Job& job, std::size_t panel, float* out) noexcep
     for (std::size_t v = 0; v < kPanelVecs; ++v) {
       scales[v] = load_scales(matrix, (panel * n_blocks + block) * kPanelRows + v * kLanes);
     }
-    add_scaled(sums, scales, x, n_blocks, block, out, kPairOutputs);
+    add_scaled<kPairOutputs>(sums, scales, x, n_blocks, block, out);
   }
 }
 
@@ -155,8 +157,7 @@ struct Int8Chunk {
   const float* scales;      // [panel, kChunkBlocks, kPanelRows]
   std::size_t first_block;
   std::size_t n_blocks;
-  float* total;  // [rows, outputs]
-  std::size_t stride;
+  float* total;  // [rows, kRunOutputs]
 };
 
 /// Rows [row, row + M) times panels [panel, panel + P) of the chunk.
@@ -170,7 +171,7 @@ static void dot_chunk(const Int8Job& job,
   const std::byte* line = chunk.codes + panel * chunk.panel_bytes;
   const std::size_t panel_bytes = chunk.panel_bytes;
   const float* at_scales = chunk.scales + panel * kChunkBlocks * kPanelRows;
-  float* total = chunk.total + row * chunk.stride + panel * kPanelRows;
+  float* total = chunk.total + row * kRunOutputs + panel * kPanelRows;
   const std::int8_t* x[M];
   FT_UNROLL
   for (std::size_t m = 0; m < M; ++m) {
@@ -180,8 +181,9 @@ static void dot_chunk(const Int8Job& job,
   for (std::size_t block = chunk.first_block; block < end_block; ++block) {
     IntSums<M, V> sums;
     start_sums<QuantFormat::kQ8>(sums, x, job.n_blocks, block);
-    const std::size_t end = (block + 1) * kQuantGroup;
-    for (std::size_t k = block * kQuantGroup; k < end; k += kQuantStep) {
+    FT_UNROLL
+    for (std::size_t step = 0; step < kQuantGroup / kQuantStep; ++step) {
+      const std::size_t k = block * kQuantGroup + step * kQuantStep;
       typename Bytes::Codes codes[V];
       FT_UNROLL
       for (std::size_t v = 0; v < V; ++v) {
@@ -205,7 +207,7 @@ static void dot_chunk(const Int8Job& job,
       scales[v] = load(at_scales + at + v % kPanelVecs * kLanes);
     }
     at_scales += kPanelRows;
-    add_scaled(sums, scales, x, job.n_blocks, block, total, chunk.stride);
+    add_scaled<kRunOutputs>(sums, scales, x, job.n_blocks, block, total);
   }
 }
 
@@ -264,8 +266,7 @@ static void run_few_int8_rows(const Int8Job& job) noexcept {
     for (std::size_t p = 0; p < n; ++p) {
       dot(job, panel + p, task.scratch + p * kPanelRows);
     }
-    // The second half of a lone panel's sums is beyond the last output.
-    job.finish(task, task.scratch, kPairOutputs, panel * kPanelRows);
+    job.finish(task, {task.scratch, kPairOutputs, n * kPanelRows}, panel * kPanelRows);
   }
 }
 
@@ -297,8 +298,7 @@ static void run_many_int8_rows(const Int8Job& job) noexcept {
                 kScratchFloats);
   for (std::size_t panel = job.panel_begin; panel < job.panel_end; panel += kRunPanels) {
     const std::size_t n_panels = smaller(kRunPanels, job.panel_end - panel);
-    const std::size_t n_outputs = n_panels * kPanelRows;
-    clear_floats(total, job.n_rows * n_outputs);
+    clear_floats(total, job.n_rows * kRunOutputs);
     for (std::size_t block = 0; block < job.n_blocks; block += kChunkBlocks) {
       const std::size_t n = smaller(kChunkBlocks, job.n_blocks - block);
       const std::byte* codes = matrix.codes + (panel * job.n_blocks + block) * job.block_bytes;
@@ -307,8 +307,7 @@ static void run_many_int8_rows(const Int8Job& job) noexcept {
                          .scales = scales,
                          .first_block = block,
                          .n_blocks = n,
-                         .total = total,
-                         .stride = n_outputs};
+                         .total = total};
       if (matrix.format == QuantFormat::kQ4) {
         for (std::size_t p = 0; p < n_panels; ++p) {
           unpack_blocks(codes + p * chunk.panel_bytes, n, bytes + p * kChunkBlocks * kByteBlock);
@@ -319,7 +318,7 @@ static void run_many_int8_rows(const Int8Job& job) noexcept {
       copy_scales(job, panel, n_panels, block, n, scales);
       run_chunk(job, chunk, n_panels);
     }
-    job.finish(task, total, n_outputs, panel * kPanelRows);
+    job.finish(task, {total, kRunOutputs, n_panels * kPanelRows}, panel * kPanelRows);
   }
 }
 

@@ -87,7 +87,7 @@ static void run_few_rows(const Job& job) noexcept {
     } else {
       kDirectUnit<F>.of[job.n_rows](run);
     }
-    job.finish(task, task.scratch, n * kUnitOutputs, run.first);
+    job.finish(task, {task.scratch, n * kUnitOutputs, n * kUnitOutputs}, run.first);
     unit += n;
   }
 }
@@ -142,7 +142,7 @@ static void run_many_rows(const Job& job) noexcept {
     } else {
       run_tile<F, 1>(run, step, decoded);
     }
-    job.finish(task, total, n * kUnitOutputs, run.first);
+    job.finish(task, {total, n * kUnitOutputs, n * kUnitOutputs}, run.first);
   }
 }
 
