@@ -152,7 +152,6 @@ INSTANTIATE_TEST_SUITE_P(GlmMini, ExactnessBeyondTopK, ::testing::Values("bf16",
 class AdversaryProvider final : public speculation::DraftProvider {
  public:
   explicit AdversaryProvider(ft::testing::Malice malice) : malice_(malice) {}
-  std::string_view name() const noexcept override { return "adversary"; }
   std::unique_ptr<speculation::DraftSource> open(
       const speculation::SourceContext& context) const override {
     const models::ModelConfig& config = context.model->config();
