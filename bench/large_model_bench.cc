@@ -36,20 +36,23 @@ constexpr Kind kKinds[] = {{"q8", DType::kF32, 0, Activation::kInt8},
                            {"bf16", DType::kBF16},
                            {"fp8", DType::kF8E4M3}};
 
-/// Bytes that look like weights of any kind: no NaN codes, small exponents.
-void fill(Buffer& buffer) {
+/// Bytes that look like weights: no NaN codes, and exponents for sums that stay normal, which costs
+/// far less than subnormal ones.
+void fill(Buffer& buffer, bool is_bf16) {
   constexpr std::size_t kPeriod = std::size_t{1} << 20;
   std::mt19937 rng(1);
   const std::size_t n = std::min(kPeriod, buffer.size());
   for (std::size_t i = 0; i < n; ++i) {
-    buffer.data()[i] = static_cast<std::byte>(rng() & 0xBB);
+    const auto r = static_cast<unsigned>(rng());
+    buffer.data()[i] =
+        static_cast<std::byte>(is_bf16 && i % 2 == 1 ? (r & 0x80u) | 0x3Cu : r & 0xBBu);
   }
   for (std::size_t i = n; i < buffer.size(); i += n) {
     std::memcpy(buffer.data() + i, buffer.data(), std::min(n, buffer.size() - i));
   }
 }
 
-/// bf16 values about 0.01: sums stay normal, which costs far less than subnormal ones.
+/// bf16 values about 0.01.
 void fill_scales(std::span<std::byte> scales) {
   for (std::size_t i = 0; i < scales.size(); ++i) {
     scales[i] = static_cast<std::byte>(i % 2 == 0 ? i * 37 : 0x3C);
@@ -73,7 +76,7 @@ class Weights {
     const bool is_quant = kind.quant >= 0;
     Buffer source(is_quant ? 0 : n_out * n_in * element_bytes(kind.dtype));
     if (!is_quant) {
-      fill(source);
+      fill(source, kind.dtype == DType::kBF16);
       stored.data = source.data();
     }
     const std::size_t codes = quant.code_bytes();
@@ -81,7 +84,7 @@ class Weights {
     const std::size_t n = std::max<std::size_t>(1, (n_bytes + each_ - 1) / each_);
     bytes_ = Buffer(n * each_);
     if (is_quant) {
-      fill(bytes_);
+      fill(bytes_, false);
     }
     for (std::size_t i = 0; i < n; ++i) {
       std::byte* at = bytes_.data() + i * each_;

@@ -11,22 +11,27 @@ namespace {
 constexpr float kLeastCode = -8;
 constexpr float kLargestCode = 7;
 /// Where the value of largest magnitude may land. Below 8 finer steps for the others pay for a
-/// clipped largest value, and the other way round; more candidates gained under 1 % of the error.
-constexpr float kTargets[] = {-6.6F, -7.0F, -7.4F, -7.8F, -8.2F, -8.6F};
+/// clipped largest value, and the other way round; four times as many candidates take 0.8 % more
+/// off the error.
+constexpr float kTargets[] = {-6.8F, -7.4F, -8.0F, -8.6F};
 /// Groups below this have no inverse scale in f32 and become zeros.
 constexpr float kSmallestMagnitude = 0x1p-120F;
-/// Independent sums, so that the loops below can use vectors; always the same order of additions.
-constexpr std::size_t kSums = 8;
-
 /// The nearest integer, ties to even, within the codes.
 float to_code(float value) noexcept {
   constexpr float kRound = 0x1.8p23F;
-  const float clipped = std::min(std::max(value, kLeastCode), kLargestCode);
-  return (clipped + kRound) - kRound;
+  const float above = value < kLeastCode ? kLeastCode : value;
+  const float within = above > kLargestCode ? kLargestCode : above;
+  return (within + kRound) - kRound;
 }
 
-float total(const float (&sums)[kSums]) noexcept {
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+/// Sum of the terms as a tree, which the compiler can add in vectors. Overwrites them.
+float total(float (&terms)[kQuantGroup]) noexcept {
+  for (std::size_t n = kQuantGroup / 2; n > 0; n /= 2) {
+    for (std::size_t i = 0; i < n; ++i) {
+      terms[i] += terms[i + n];
+    }
+  }
+  return terms[0];
 }
 
 /// Sums over the group for codes made with one inverse scale.
@@ -39,14 +44,12 @@ struct Fit {
 };
 
 Fit fit(const float (&values)[kQuantGroup], float inverse) noexcept {
-  float value_code[kSums] = {};
-  float code_code[kSums] = {};
-  for (std::size_t i = 0; i < kQuantGroup; i += kSums) {
-    for (std::size_t j = 0; j < kSums; ++j) {
-      const float code = to_code(values[i + j] * inverse);
-      value_code[j] += values[i + j] * code;
-      code_code[j] += code * code;
-    }
+  float value_code[kQuantGroup];
+  float code_code[kQuantGroup];
+  for (std::size_t i = 0; i < kQuantGroup; ++i) {
+    const float code = to_code(values[i] * inverse);
+    value_code[i] = values[i] * code;
+    code_code[i] = code * code;
   }
   return {total(value_code), total(code_code)};
 }

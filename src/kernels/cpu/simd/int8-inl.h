@@ -1,9 +1,11 @@
 // Products of integer weights with int8 inputs, for any vector width. Included by an instruction
 // set's int8.cc after its panels.h and int8.h, which defines
-//   IntVec, Input            32-bit sums of kLanes outputs; four input codes for all of them
-//   Dot<format>              codes of kLanes outputs times four columns, and their dot with an
-//   Input kFewRows                 rows that a panel meets in registers while it streams from
-//   memory kPassRows, kPassPanels   the same for panels that lie in the cache
+//   IntVec, Input    32-bit sums of kLanes outputs; four input codes for all of them
+//   Dot<format>      codes of kLanes outputs times four columns, and their dot with an Input
+//   unpack_codes     4-bit codes to bytes with the offset of q8
+// Before it int8.cc says how much its registers hold:
+//   kFewRows                 rows that a panel meets while it streams from memory
+//   kPassRows, kPassPanels   rows that some panels meet while they lie in the cache
 //
 // Numbers: per output and group of kQuantGroup columns in order, total = fma(float(dot), weight's
 // scale * input's scale, total) from 0. The dot is an exact integer of less than 2^24 whatever the
