@@ -59,7 +59,7 @@ Program::Program(const std::vector<std::string>& arguments) {
 
 Program::~Program() {
   if (process_ < 0) return;
-  kill(process_, SIGKILL);
+  ::kill(process_, SIGKILL);
   waitpid(process_, nullptr, 0);
 }
 
@@ -76,7 +76,11 @@ bool Program::wait_for_output(std::size_t n_bytes) {
 }
 
 void Program::interrupt() const {
-  kill(process_, SIGINT);
+  ::kill(process_, SIGINT);
+}
+
+void Program::kill() const {
+  ::kill(process_, SIGKILL);
 }
 
 ProgramResult Program::finish() {

@@ -34,6 +34,8 @@ class Program {
   /// Waits until it has written so many bytes to standard output. Returns false if it ended before.
   bool wait_for_output(std::size_t n_bytes);
   void interrupt() const;
+  /// No chance to tidy up.
+  void kill() const;
   /// Nobody reads its standard output any more.
   void close_output() { out_ = io::UniqueFd(); }
   /// Reads the rest and waits for the end.

@@ -16,6 +16,7 @@ SRC = ROOT / 'src'
 OWNED = [
     (re.compile(r'#\s*include\s*[<"]simdjson'), {'json'}),
     (re.compile(r'#\s*include\s*<(pcre2|utf8proc)'), {'text'}),
+    (re.compile(r'#\s*include\s*<xxhash'), {'checkpoint'}),
     (re.compile(r'#\s*include\s*<CLI/'), {'apps'}),
     (re.compile(r'#\s*include\s*<(immintrin|arm_neon|x86intrin|cuda)'), {'kernels'}),
     (re.compile(r'\bgetenv\s*\('), {'apps'}),

@@ -26,6 +26,7 @@ void add_logits(CLI::App& app, Command& chosen);
 void add_perplexity(CLI::App& app, Command& chosen);
 void add_tokenize(CLI::App& app, Command& chosen);
 void add_detokenize(CLI::App& app, Command& chosen);
+void add_convert(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_prove(CLI::App& app, Command& chosen);
 

@@ -1,17 +1,24 @@
-// foretoken inspect: what a model folder is, from headers alone.
+// foretoken inspect: what a model folder is, from headers alone; with --verify every byte of a
+// container is read.
 #include "apps/commands.h"
 #include "apps/model_path.h"
 #include "apps/options.h"
 #include "apps/result_writer.h"
 #include "apps/sizes.h"
+#include "apps/verify.h"
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "json/json.h"
 #include "models/model.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -22,6 +29,7 @@ namespace {
 struct InspectOptions {
   std::string model;
   bool tensors = false;
+  bool verify = false;
   bool json = false;
 };
 
@@ -35,20 +43,64 @@ std::string shard_name(const checkpoint::Checkpoint& checkpoint, std::size_t sha
   return checkpoint.shards()[shard].path.filename().string();
 }
 
+struct TensorLine {
+  std::string name;
+  std::string_view format;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t bytes = 0;
+  std::size_t shard = 0;
+};
+
+std::vector<TensorLine> all_tensors(const checkpoint::Checkpoint& checkpoint) {
+  std::vector<TensorLine> lines;
+  for (const checkpoint::TensorInfo& t : checkpoint.tensors()) {
+    lines.push_back({t.name, dtype_name(t.dtype), t.shape, t.size_bytes, t.shard});
+  }
+  for (const checkpoint::PanelTensor& t : checkpoint.panel_tensors()) {
+    lines.push_back(
+        {t.name, quant_format_name(t.format), {t.n_rows, t.n_cols}, t.size_bytes, t.shard});
+  }
+  std::sort(lines.begin(), lines.end(), [](const TensorLine& a, const TensorLine& b) {
+    return a.name < b.name;
+  });
+  return lines;
+}
+
 void write_tensors(json::Writer& out, const checkpoint::Checkpoint& checkpoint) {
   out.key("tensors").begin_array();
-  for (const checkpoint::TensorInfo& tensor : checkpoint.tensors()) {
+  for (const TensorLine& tensor : all_tensors(checkpoint)) {
     out.begin_object();
     out.member("name", tensor.name);
-    out.member("dtype", dtype_name(tensor.dtype));
+    out.member("dtype", tensor.format);
     out.key("shape").begin_array();
     for (const std::uint64_t size : tensor.shape) out.value(size);
     out.end_array();
-    out.member("bytes", tensor.size_bytes);
+    out.member("bytes", tensor.bytes);
     out.member("file", shard_name(checkpoint, tensor.shard));
     out.end_object();
   }
   out.end_array();
+}
+
+void write_container(json::Writer& out, const checkpoint::ContainerIndex* index) {
+  out.key("container");
+  if (index == nullptr) {
+    out.null();
+    return;
+  }
+  out.begin_object().member("converter", index->converter).key("formats").begin_object();
+  for (const auto& [part, format] : index->formats) out.member(part, format);
+  out.end_object().key("source").begin_array();
+  for (const checkpoint::SourceFile& file : index->sources) out.value(file.name);
+  out.end_array().end_object();
+}
+
+std::string container_line(const checkpoint::ContainerIndex& index) {
+  std::string formats;
+  for (const auto& [part, format] : index.formats) {
+    formats += fmt::format("{}{} {}", formats.empty() ? "" : ", ", part, format);
+  }
+  return fmt::format("container   {} by {}\n", formats, index.converter);
 }
 
 std::string to_json(const checkpoint::Checkpoint& checkpoint,
@@ -73,6 +125,7 @@ std::string to_json(const checkpoint::Checkpoint& checkpoint,
   out.key("files").begin_array();
   for (std::size_t i = 0; i < checkpoint.shards().size(); ++i) out.value(shard_name(checkpoint, i));
   out.end_array();
+  write_container(out, checkpoint.container());
   out.key("problems").begin_array();
   for (const std::string& problem : inspection.problems) out.value(problem);
   out.end_array();
@@ -83,9 +136,9 @@ std::string to_json(const checkpoint::Checkpoint& checkpoint,
 
 std::string tensor_lines(const checkpoint::Checkpoint& checkpoint) {
   std::string out;
-  for (const checkpoint::TensorInfo& tensor : checkpoint.tensors()) {
-    out += fmt::format(
-        "{:<8} [{}] {}\n", dtype_name(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.name);
+  for (const TensorLine& tensor : all_tensors(checkpoint)) {
+    out +=
+        fmt::format("{:<8} [{}] {}\n", tensor.format, fmt::join(tensor.shape, ", "), tensor.name);
   }
   return out;
 }
@@ -107,6 +160,7 @@ std::string to_text(const checkpoint::Checkpoint& checkpoint,
                      format_size(config.dense_bytes),
                      format_size(config.expert_bytes),
                      format_size(config.draft_head_bytes));
+  if (checkpoint.container() != nullptr) out += container_line(*checkpoint.container());
   for (std::size_t i = 0; i < checkpoint.shards().size(); ++i) {
     out += fmt::format("file        {} ({})\n",
                        shard_name(checkpoint, i),
@@ -119,8 +173,13 @@ std::string to_text(const checkpoint::Checkpoint& checkpoint,
 }
 
 int run(const InspectOptions& options) {
-  const auto checkpoint =
-      checkpoint::Checkpoint::open(resolve_model(options.model, model_folders()));
+  const std::filesystem::path path = resolve_model(options.model, model_folders());
+  if (options.verify) {
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(path, ignored);
+    verify((is_folder ? path : path.parent_path()).string(), {.json = options.json});
+  }
+  const auto checkpoint = checkpoint::Checkpoint::open(path);
   const models::Inspection inspection = models::inspect_model(checkpoint);
   ResultWriter().write(options.json ? to_json(checkpoint, inspection, options.tensors)
                                     : to_text(checkpoint, inspection, options.tensors));
@@ -135,6 +194,8 @@ void add_inspect(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<InspectOptions>();
   add_model_argument(*command, options->model);
   command->add_flag("--tensors", options->tensors, "Every tensor with type and shape")
+      ->group("Output");
+  command->add_flag("--verify", options->verify, "Check every byte of a container")
       ->group("Output");
   add_json_option(*command, options->json);
   command->callback(

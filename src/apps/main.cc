@@ -26,6 +26,7 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
                                      ft::apps::add_perplexity,
                                      ft::apps::add_tokenize,
                                      ft::apps::add_detokenize,
+                                     ft::apps::add_convert,
                                      ft::apps::add_inspect,
                                      ft::apps::add_prove};
 

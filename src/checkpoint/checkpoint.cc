@@ -228,7 +228,8 @@ class Fingerprint {
 Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
-  if (!is_folder && path.extension() != kShardExtension) {
+  const bool is_index = !is_folder && path.filename() == kIndexFileName;
+  if (!is_folder && !is_index && path.extension() != kShardExtension) {
     fail("checkpoint: {} {}, expected a model folder or a {} file",
          name_of(path),
          is_there(path) ? "is a file" : "does not exist",
@@ -238,13 +239,15 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   checkpoint.folder_ = is_folder ? path : path.parent_path();
   if (checkpoint.folder_.empty()) checkpoint.folder_ = ".";
   const fs::path& folder = checkpoint.folder_;
-  if (!is_there(folder / "config.json")) {
-    fail("checkpoint: {} holds no config.json, so it is no model folder", name_of(folder));
+  if (is_index || (is_folder && is_there(folder / kIndexFileName))) {
+    checkpoint.read_container();
+    return checkpoint;
   }
-  checkpoint.config_ = read_json(folder / "config.json", kMaxConfigBytes);
-  if (is_there(folder / "generation_config.json")) {
-    checkpoint.generation_config_ = read_json(folder / "generation_config.json", kMaxConfigBytes);
+  if (is_folder && is_there(folder / kJournalFileName)) {
+    fail("checkpoint: {} is a conversion that did not finish; run the same convert command again",
+         name_of(folder));
   }
+  checkpoint.read_metadata();
   std::optional<ShardIndex> index;
   if (is_folder && is_there(folder / kIndexName)) {
     index.emplace(folder / kIndexName);
@@ -265,6 +268,16 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
     }
   }
   return checkpoint;
+}
+
+void Checkpoint::read_metadata() {
+  if (!is_there(folder_ / "config.json")) {
+    fail("checkpoint: {} holds no config.json, so it is no model folder", name_of(folder_));
+  }
+  config_ = read_json(folder_ / "config.json", kMaxConfigBytes);
+  if (is_there(folder_ / "generation_config.json")) {
+    generation_config_ = read_json(folder_ / "generation_config.json", kMaxConfigBytes);
+  }
 }
 
 void Checkpoint::read_shard(const std::filesystem::path& path) {
@@ -292,6 +305,7 @@ void Checkpoint::read_shard(const std::filesystem::path& path) {
 void Checkpoint::sort_tensors() {
   sort_by_name(tensors_, shards_);
   sort_by_name(foreign_, shards_);
+  sort_by_name(panels_, shards_);
   for (const ForeignTensor& foreign : foreign_) {
     if (const TensorInfo* other = find(foreign.name)) {
       twice(foreign.name, shards_[foreign.shard].path, shards_[other->shard].path);
@@ -328,6 +342,10 @@ const ForeignTensor* Checkpoint::find_foreign(std::string_view name) const noexc
   return find_by_name(foreign_, name);
 }
 
+const PanelTensor* Checkpoint::find_panels(std::string_view name) const noexcept {
+  return find_by_name(panels_, name);
+}
+
 void Checkpoint::map() {
   FT_CHECK(mappings_.empty());
   mappings_.reserve(files_.size());
@@ -336,10 +354,26 @@ void Checkpoint::map() {
   }
 }
 
+std::span<const std::byte> Checkpoint::mapped(std::size_t shard,
+                                              std::uint64_t at,
+                                              std::uint64_t n) const {
+  FT_CHECK(shard < mappings_.size());
+  return mappings_[shard].bytes().subspan(static_cast<std::size_t>(at),
+                                          static_cast<std::size_t>(n));
+}
+
 std::span<const std::byte> Checkpoint::bytes(const TensorInfo& tensor) const {
-  FT_CHECK(tensor.shard < mappings_.size());
-  return mappings_[tensor.shard].bytes().subspan(static_cast<std::size_t>(tensor.offset_bytes),
-                                                 static_cast<std::size_t>(tensor.size_bytes));
+  return mapped(tensor.shard, tensor.offset_bytes, tensor.size_bytes);
+}
+
+std::span<const std::byte> Checkpoint::bytes(const ForeignTensor& tensor) const {
+  return mapped(tensor.shard, tensor.offset_bytes, tensor.size_bytes);
+}
+
+void Checkpoint::read(std::size_t shard,
+                      std::uint64_t offset,
+                      std::span<std::byte> destination) const {
+  files_[shard].read_exactly(destination, offset);
 }
 
 std::string Checkpoint::fingerprint() const {
@@ -354,6 +388,16 @@ std::string Checkpoint::fingerprint() const {
     }
     // From the middle: the first rows may be padding or rare tokens.
     const std::span<const std::byte> all = bytes(tensor);
+    const std::size_t n = std::min(all.size(), kSampleBytes);
+    print.add(all.subspan((all.size() - n) / 2, n));
+  }
+  for (const PanelTensor& tensor : panels_) {
+    print.add(tensor.name);
+    print.add(quant_format_name(tensor.format));
+    print.add(tensor.n_rows);
+    print.add(tensor.n_cols);
+    const std::span<const std::byte> all =
+        mapped(tensor.shard, tensor.offset_bytes, tensor.size_bytes);
     const std::size_t n = std::min(all.size(), kSampleBytes);
     print.add(all.subspan((all.size() - n) / 2, n));
   }

@@ -208,13 +208,19 @@ Header parse_header(std::string_view header_json,
                                 .offset_bytes = extent.begin,  // moved below, once it is in range
                                 .size_bytes = extent.end - extent.begin});
     } else {
-      header.foreign.push_back({.name = name, .dtype = reader.dtype()});
+      header.foreign.push_back({.name = name,
+                                .dtype = reader.dtype(),
+                                .offset_bytes = extent.begin,
+                                .size_bytes = extent.end - extent.begin});
     }
     extent.name = name;
     extents.push_back(extent);
   }
   check_cover(extents, data_begin, file_bytes, shard_name);
   for (TensorInfo& tensor : header.tensors) {
+    tensor.offset_bytes += data_begin;
+  }
+  for (ForeignTensor& tensor : header.foreign) {
     tensor.offset_bytes += data_begin;
   }
   return header;

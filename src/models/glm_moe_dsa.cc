@@ -114,6 +114,8 @@ class GlmModel final : public Model {
     GlmDraftLayer& draft = *weights_.draft;
     draft.head = weights_.head;
     if (choice == DraftOutput::kModelHead) return;
+    // A head of integers has no more bytes than its copy would have.
+    if (!inventory.plan.is_made_of_elements(inventory.head_entry)) return;
     draft.head_copy.emplace(
         QuantFormat::kQ8, inventory.plan.stored(inventory.head_name), compute_.pool);
     draft.head = compute_.backend.view(draft.head_copy->view(), kernels::Activation::kInt8);
@@ -226,10 +228,8 @@ class GlmModel final : public Model {
   std::optional<GlmDraftHead> draft_head_;
 };
 
-std::unique_ptr<Model> load_glm(checkpoint::Checkpoint checkpoint,
-                                kernels::Backend& backend,
-                                ThreadPool& pool,
-                                const LoadOptions& options) {
+/// Throws InvalidInput with the first problem.
+GlmConfig parse_sound_config(const checkpoint::Checkpoint& checkpoint) {
   ParsedGlmConfig parsed = parse_glm_config(checkpoint.config(), checkpoint.generation_config());
   if (!parsed.problems.empty()) {
     const std::size_t n_more = parsed.problems.size() - 1;
@@ -237,8 +237,16 @@ std::unique_ptr<Model> load_glm(checkpoint::Checkpoint checkpoint,
          parsed.problems.front(),
          n_more > 0 ? fmt::format(" (and {} more problems: see `inspect`)", n_more) : "");
   }
+  return std::move(parsed.config);
+}
+
+std::unique_ptr<Model> load_glm(checkpoint::Checkpoint checkpoint,
+                                kernels::Backend& backend,
+                                ThreadPool& pool,
+                                const LoadOptions& options) {
+  GlmConfig config = parse_sound_config(checkpoint);
   auto model = std::make_unique<GlmModel>(
-      std::move(checkpoint), std::move(parsed.config), nn::Compute{backend, pool});
+      std::move(checkpoint), std::move(config), nn::Compute{backend, pool});
   model->load(options);
   return model;
 }
@@ -250,7 +258,7 @@ Inspection inspect_glm(const checkpoint::Checkpoint& checkpoint) {
   inspection.config.family = "glm_moe_dsa";
   if (!inspection.problems.empty()) return inspection;
   GlmWeights weights;
-  const GlmInventory inventory = take_inventory(parsed.config, checkpoint, weights);
+  GlmInventory inventory = take_inventory(parsed.config, checkpoint, weights);
   inspection.config = inventory.description;
   inspection.has_draft_head = weights.draft.has_value();
   try {
@@ -261,10 +269,18 @@ Inspection inspect_glm(const checkpoint::Checkpoint& checkpoint) {
   return inspection;
 }
 
+DeclaredWeights declare_glm(const checkpoint::Checkpoint& checkpoint) {
+  GlmConfig config = parse_sound_config(checkpoint);
+  auto weights = std::make_shared<GlmWeights>();
+  GlmInventory inventory = take_inventory(config, checkpoint, *weights);
+  inventory.plan.census();
+  return {.plan = std::move(inventory.plan), .destinations = std::move(weights)};
+}
+
 }  // namespace
 
 Family glm_moe_dsa_family() {
-  return {.load = load_glm, .inspect = inspect_glm};
+  return {.load = load_glm, .inspect = inspect_glm, .declare = declare_glm};
 }
 
 }  // namespace ft::models

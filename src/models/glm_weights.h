@@ -7,10 +7,10 @@
 #include "models/glm_config.h"
 #include "models/model.h"
 #include "models/weight_plan.h"
+#include "nn/embedding.h"
 #include "nn/feed_forward.h"
 #include "nn/latent_attention.h"
 #include "tensor/formats/quantized_copy.h"
-#include "tensor/matrix.h"
 
 #include <optional>
 #include <string>
@@ -39,7 +39,7 @@ struct GlmDraftLayer {
 };
 
 struct GlmWeights {
-  StoredMatrix embedding;  // [n_vocab, d_model], mapped
+  nn::EmbeddingTable embedding;  // [n_vocab, d_model]
   std::vector<GlmLayer> layers;
   std::vector<float> norm;             // [d_model]
   kernels::Weight head;                // [n_vocab, d_model]
@@ -51,6 +51,7 @@ struct GlmWeights {
 struct GlmInventory {
   WeightPlan plan;
   std::string head_name;    // the tensor that the output head is made of
+  std::string head_entry;   // the head as a weight of the plan
   ModelConfig description;  // all but weights_hash
 };
 

@@ -34,7 +34,7 @@ struct ModelConfig {
   std::uint64_t dense_bytes = 0;   // weight bytes as stored: all but experts and draft head
   std::uint64_t expert_bytes = 0;
   std::uint64_t draft_head_bytes = 0;
-  std::string weight_format;       // "f32", "bf16", "f16", "fp8", or "mixed"
+  std::string weight_format;       // WeightPlan::format(): "fp8", "q4+q8"
   std::string draft_head_absence;  // why there is no draft head; empty if there is one
   std::string weights_hash;        // Checkpoint::fingerprint(); empty in inspect_model()
 };

@@ -28,7 +28,8 @@ const Entry* find_family(std::span<const Entry> entries, std::string_view model_
   return nullptr;
 }
 
-/// The family of a checkpoint. Throws InvalidInput naming the known ones.
+}  // namespace
+
 Family family_of(const checkpoint::Checkpoint& checkpoint) {
   const std::array entries{
 #define MODEL_FAMILY(unit) Entry{#unit, unit##_family()},
@@ -46,8 +47,6 @@ Family family_of(const checkpoint::Checkpoint& checkpoint) {
   fail(
       "config.json: model_type '{}' is not supported (known: {})", model_type.substr(0, 60), known);
 }
-
-}  // namespace
 
 std::unique_ptr<Model> load_model(checkpoint::Checkpoint checkpoint,
                                   kernels::Backend& backend,

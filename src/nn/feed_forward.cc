@@ -15,7 +15,11 @@ std::size_t width_of(const Expert& expert) {
 }
 
 kernels::SwigluOp swiglu(MutableMatrix y, ConstMatrix x, const Expert& expert) {
-  FT_CHECK(x.n_cols == expert.gate_up.n_in && 2 * y.n_cols == expert.gate_up.n_out);
+  // Integer weights fill up their last panels.
+  const bool is_whole = expert.gate_up.quant.codes != nullptr;
+  const std::size_t unit = is_whole ? kPanelRows : 1;
+  FT_CHECK(x.n_cols == expert.gate_up.n_in);
+  FT_CHECK(2 * ((y.n_cols + unit - 1) / unit) * unit == expert.gate_up.n_out);
   return {.y = y, .x = x, .weight = &expert.gate_up, .x_rows = nullptr};
 }
 

@@ -83,6 +83,24 @@ float f16_to_float(std::uint16_t bits) noexcept {
   return small_float(is_negative, exponent, mantissa, 10, 15);
 }
 
+std::uint16_t float_to_f16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
+  const float magnitude = std::fabs(value);
+  constexpr std::uint16_t kInfinity = 0x7c00;
+  if (!(magnitude < 65520.0F)) {
+    return static_cast<std::uint16_t>(sign | (std::isnan(value) ? kInfinity | 0x200U : kInfinity));
+  }
+  // Counted in the spacing of f16 at this magnitude, ties to even; subnormals have that of 2^-14.
+  constexpr float kSmallestNormal = 0x1p-14F;
+  const int exponent = magnitude < kSmallestNormal ? -14 : std::ilogb(magnitude);
+  const float step = std::ldexp(1.0F, exponent - 10);
+  const auto n_steps = static_cast<std::uint32_t>(std::nearbyint(magnitude / step));  // exact
+  // 1024 steps are the next power of two: carrying into the exponent is right.
+  const std::uint32_t low = n_steps + (static_cast<std::uint32_t>(exponent + 14) << 10U);
+  return static_cast<std::uint16_t>(sign | low);
+}
+
 float f8e4m3_to_float(std::uint8_t bits) noexcept {
   return kF8Values[bits];
 }

@@ -16,6 +16,8 @@ float bf16_to_float(std::uint16_t bits) noexcept;
 std::uint16_t float_to_bf16(float value) noexcept;
 /// IEEE binary16, exact, subnormals included.
 float f16_to_float(std::uint16_t bits) noexcept;
+/// Round to nearest, ties to even; beyond the largest value infinity; NaN stays NaN.
+std::uint16_t float_to_f16(float value) noexcept;
 /// OCP 8-bit E4M3 (no infinities, 0x7f and 0xff are NaN, largest 448), exact.
 float f8e4m3_to_float(std::uint8_t bits) noexcept;
 /// Round to nearest, ties to even; saturates at 448; NaN stays NaN.

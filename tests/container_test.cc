@@ -1,0 +1,227 @@
+// The converter and its containers as a user meets them.
+#include "program.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ft::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const json::Value& at(const json::Value& object, std::string_view name) {
+  const json::Value* value = object.find(name);
+  if (value == nullptr) throw std::out_of_range(std::string(name));
+  return *value;
+}
+
+class Container : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / fmt::format("ft_container_{}", getpid());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// All parts in one format.
+  std::vector<std::string> conversion(const std::string& to, const std::string& format) const {
+    std::vector<std::string> arguments{"convert", "glm-mini", path(to), "--quiet"};
+    for (const char* option :
+         {"--expert-format", "--dense-format", "--mtp-format", "--head-format"}) {
+      arguments.insert(arguments.end(), {option, format});
+    }
+    return arguments;
+  }
+  static ProgramResult run_well(const std::vector<std::string>& arguments) {
+    ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result;
+  }
+  static std::map<std::string, std::string> files_of(const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::ifstream in(entry.path(), std::ios::binary);
+      files[entry.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
+    }
+    return files;
+  }
+  static std::string story(const std::string& model) {
+    return run_well({"generate",
+                     model,
+                     "--prompt",
+                     std::string(kStory),
+                     "--temperature",
+                     "0",
+                     "-n",
+                     "40",
+                     "--quiet"})
+        .out;
+  }
+  std::string make_colibri(const std::string& name, const std::string& options) const {
+    const std::string command = fmt::format(
+        "/usr/bin/python3 {0}/tests/colibri/make_colibri.py {0}/models/glm-mini {1} {2}",
+        FT_SOURCE_DIR,
+        path(name),
+        options);
+    EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe): one thread
+    return path(name);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Container, StoredAndWidenedWeightsTellTheSameStory) {
+  const std::string expected = story("glm-mini");
+  for (const std::string format : {"fp8", "f32"}) {
+    run_well(conversion(format, format));
+    EXPECT_EQ(story(path(format)), expected) << format;
+  }
+}
+
+TEST_F(Container, EveryFormatIsExactUnderSpeculation) {
+  std::vector<std::vector<std::string>> conversions;
+  for (const std::string format : {"q4", "q8", "fp8", "bf16", "f16"}) {
+    conversions.push_back(conversion(format, format));
+  }
+  conversions.push_back({"convert", "glm-mini", path("mixed"), "--quiet"});
+  for (const std::vector<std::string>& arguments : conversions) {
+    run_well(arguments);
+    const json::Value proof = run_well({"prove",
+                                        arguments[2],
+                                        "--prompt",
+                                        std::string(kStory),
+                                        "-n",
+                                        "24",
+                                        "--speculate",
+                                        "mtp",
+                                        "--draft-tokens",
+                                        "3",
+                                        "--json"})
+                                  .json();
+    EXPECT_TRUE(at(proof, "identical").as_bool("identical")) << arguments[2];
+    EXPECT_GT(story(arguments[2]).size(), 40U);
+  }
+}
+
+TEST_F(Container, IsAModelWhereverItLies) {
+  const json::Value done =
+      run_well({"convert", "glm-mini", path("a"), "--verify", "--json"}).json();
+  EXPECT_TRUE(at(done, "verified").as_bool("verified"));
+  const std::string expected = story(path("a"));
+  fs::rename(folder_ / "a", folder_ / "b");
+  EXPECT_EQ(story(path("b")), expected);
+  EXPECT_EQ(story(path("b/model.foretoken")), expected);
+  const std::vector<std::string> inspect{"inspect", path("b"), "--json", "--tensors", "--verify"};
+  const json::Value out = run_well(inspect).json();
+  EXPECT_EQ(at(out, "format").as_string("format"), "q4+q8");
+  EXPECT_EQ(at(at(at(out, "container"), "formats"), "experts").as_string("experts"), "q4");
+  EXPECT_TRUE(at(out, "problems").as_array("problems").empty());
+  EXPECT_EQ(at(out, "parameters").as_integer("n"),
+            at(run_well({"inspect", "glm-mini", "--json"}).json(), "parameters").as_integer("n"));
+  std::int64_t n_bytes = 0;
+  for (const json::Value& tensor : at(out, "tensors").as_array("tensors")) {
+    n_bytes += at(tensor, "bytes").as_integer("bytes");
+  }
+  std::int64_t n_counted = 0;
+  for (const auto& [part, bytes] : at(out, "tensor_bytes").as_object("tensor_bytes")) {
+    n_counted += bytes.as_integer(part);
+  }
+  EXPECT_EQ(n_counted, n_bytes);
+  const std::string chat = R"({"messages":[{"role":"user","content":"hi"}]})";
+  std::ofstream(folder_ / "chat.json") << chat;
+  EXPECT_EQ(run_well({"tokenize", path("b"), "--chat-json", path("chat.json")}).out,
+            run_well({"tokenize", "glm-mini", "--chat-json", path("chat.json")}).out);
+}
+
+TEST_F(Container, SurvivesKillsAtTenRandomMoments) {
+  const std::vector<std::string> arguments = conversion("whole", "q4");
+  const auto start = std::chrono::steady_clock::now();
+  run_well(arguments);
+  const auto all_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
+  const auto expected = files_of(folder_ / "whole");
+  std::mt19937 rng(11);
+  std::vector<std::string> killed = arguments;
+  killed[2] = path("killed");
+  std::size_t n_killed = 0;
+  for (int i = 0; i < 10; ++i) {
+    Program program(killed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(rng() % (all_ms * 2 / 3 + 1)));
+    program.kill();
+    n_killed += program.finish().status == 128 + SIGKILL ? 1U : 0U;
+    if (i % 5 == 4) {
+      run_well(killed);
+      EXPECT_EQ(files_of(folder_ / "killed"), expected);
+      fs::remove_all(folder_ / "killed");
+    }
+  }
+  EXPECT_GE(n_killed, 5U);
+}
+
+TEST_F(Container, NamesAFlippedByteAnywhere) {
+  run_well({"convert", "glm-mini", path("c"), "--quiet"});
+  std::mt19937 rng(5);
+  for (const auto& [name, content] : files_of(folder_ / "c")) {
+    const std::size_t where = rng() % content.size();
+    std::string damaged = content;
+    damaged[where] = static_cast<char>(damaged[where] ^ 4);
+    std::ofstream(folder_ / "c" / name, std::ios::binary) << damaged;
+    expect_refused(run_program({"inspect", path("c"), "--verify"}), name);
+    std::ofstream(folder_ / "c" / name, std::ios::binary) << content;
+  }
+  run_well({"convert", "glm-mini", path("c"), "--verify", "--quiet"});
+}
+
+TEST_F(Container, RefusesFoldersThatAreNotItsOwn) {
+  const std::string inside = FT_SOURCE_DIR "/models/glm-mini/converted";
+  expect_refused(run_program({"convert", FT_SOURCE_DIR "/models/glm-mini", inside}),
+                 "lie in one another");
+  EXPECT_FALSE(fs::exists(inside));
+  std::ofstream(folder_ / "letter.txt") << "dear";
+  expect_refused(run_program({"convert", "glm-mini", folder_.string()}), "'letter.txt'");
+  expect_refused(run_program({"convert", "glm-mini", path("letter.txt")}), "it is a file");
+  expect_refused(run_program({"convert", "glm-mini", path("x"), "--expert-format", "q3"}),
+                 "--expert-format is 'q3'");
+  run_well({"convert", "glm-mini", path("y"), "--quiet"});
+  expect_refused(run_program({"convert", "glm-mini", path("y"), "--expert-format", "q8"}),
+                 "already is a container");
+  expect_refused(run_program({"convert", path("y"), path("z")}), "is a container already");
+}
+
+TEST_F(Container, ColibriFilesAreModelsWithoutConversion) {
+  const std::string rows = make_colibri("rows", "");
+  const std::string groups = make_colibri("groups", "--group 64");
+  const std::string wide = make_colibri("wide", "--main-bits 8");
+  EXPECT_EQ(story(wide).substr(0, 20), story("glm-mini").substr(0, 20));
+  for (const std::string& model : {rows, groups, wide}) {
+    const std::string expected = story(model);
+    EXPECT_GT(expected.size(), 40U);
+    run_well({"convert", model, model + "-container", "--verify", "--quiet"});
+    EXPECT_EQ(story(model + "-container"), expected);
+  }
+  EXPECT_EQ(at(run_well({"inspect", rows, "--json"}).json(), "format").as_string("format"),
+            "int4+int8");
+  expect_refused(
+      run_program({"generate", make_colibri("narrow", "--group 32"), "--token-ids", "1"}),
+      "groups of 32");
+}
+
+}  // namespace
+}  // namespace ft::e2e
