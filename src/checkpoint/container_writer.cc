@@ -127,11 +127,13 @@ void ContainerWriter::list_units() {
 
 void ContainerWriter::open_folder() {
   std::error_code error;
+  if (is_there(folder_) && !fs::is_directory(folder_, error)) {
+    fail("{} is a file, expected a folder to write a container into", in_quotes(folder_.native()));
+  }
   fs::create_directories(folder_, error);
-  if (error || !fs::is_directory(folder_)) {
-    fail("cannot create the folder {}: {}",
-         in_quotes(folder_.native()),
-         error ? error.message() : "it is a file");
+  if (error) {
+    throw IoError(fmt::format(
+        "cannot create the folder {}: {}", in_quotes(folder_.native()), error.message()));
   }
   if (is_there(folder_ / kIndexFileName)) {
     const std::string where = in_quotes((folder_ / kIndexFileName).native());

@@ -98,6 +98,24 @@ TEST(F16, DecodesEveryCode) {
   }
 }
 
+TEST(F16, RoundsToNearest_TiesToTheEvenCode) {
+  for (int low = 0; low < 0x7BFF; ++low) {
+    const float a = f16_to_float(static_cast<std::uint16_t>(low));
+    const float b = f16_to_float(static_cast<std::uint16_t>(low + 1));
+    const float middle = (a + b) / 2;  // exact in f32
+    ASSERT_EQ(float_to_f16(a), low);
+    ASSERT_EQ(float_to_f16(middle), low % 2 == 0 ? low : low + 1);
+    ASSERT_EQ(float_to_f16(std::nextafter(middle, 0.0f)), low);
+    ASSERT_EQ(float_to_f16(-std::nextafter(middle, 1e9f)), (low + 1) | 0x8000);
+  }
+  EXPECT_EQ(float_to_f16(std::nextafter(65520.0f, 0.0f)), 0x7BFF);
+  EXPECT_EQ(float_to_f16(65520.0f), 0x7C00);
+  EXPECT_EQ(float_to_f16(-std::numeric_limits<float>::infinity()), 0xFC00);
+  EXPECT_EQ(float_to_f16(std::numeric_limits<float>::denorm_min()), 0);
+  EXPECT_EQ(float_to_f16(-0.0f), 0x8000);
+  EXPECT_TRUE(std::isnan(f16_to_float(float_to_f16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
 TEST(BF16, DecodesEveryCode) {
   for (int bits = 0; bits < 65536; ++bits) {
     const float value = bf16_to_float(static_cast<std::uint16_t>(bits));
