@@ -77,17 +77,6 @@ std::vector<std::int64_t> parse_cpu_list(const std::string& text) {
   return cpus;
 }
 
-std::vector<std::int64_t> allowed_cpus(const fs::path& root) {
-  constexpr std::string_view kKey = "Cpus_allowed_list:";
-  for (const std::string& line : split(read_file(root / "proc/self/status"), '\n')) {
-    if (line.starts_with(kKey)) {
-      const std::vector<std::string> value = words(line.substr(kKey.size()));
-      return value.size() == 1 ? parse_cpu_list(value[0]) : std::vector<std::int64_t>{};
-    }
-  }
-  return {};
-}
-
 /// Number of different physical cores among `cpus`: a core is named by its lowest hyperthread.
 std::size_t count_cores(const fs::path& root, const std::vector<std::int64_t>& cpus) {
   std::set<std::int64_t> cores;
@@ -151,10 +140,15 @@ std::size_t quota_of_mount(const fs::path& root,
                            const std::string& mount_root,
                            const std::string& group) {
   // A container may see only its own subtree mounted: then the group's path starts with the mount's
-  // root.
+  // root. A group outside of it cannot be seen, and the mount's own quota is not its own.
   std::string inside = group;
-  if (mount_root != "/" && inside.starts_with(mount_root)) {
-    inside.erase(0, mount_root.size());
+  if (mount_root != "/") {
+    const bool is_inside = inside.starts_with(mount_root) &&
+                           (inside.size() == mount_root.size() || inside[mount_root.size()] == '/');
+    if (!is_inside && inside != "/") {
+      return std::numeric_limits<std::size_t>::max();
+    }
+    inside.erase(0, is_inside ? mount_root.size() : 0);
   }
   const fs::path top = root / fs::path(mount_point).relative_path();
   fs::path relative = fs::path(inside).relative_path();
@@ -188,8 +182,19 @@ std::size_t quota_cores(const fs::path& root) {
 
 }  // namespace
 
+std::vector<std::int64_t> allowed_cpus_under(const fs::path& root) {
+  constexpr std::string_view kKey = "Cpus_allowed_list:";
+  for (const std::string& line : split(read_file(root / "proc/self/status"), '\n')) {
+    if (line.starts_with(kKey)) {
+      const std::vector<std::string> value = words(line.substr(kKey.size()));
+      return value.size() == 1 ? parse_cpu_list(value[0]) : std::vector<std::int64_t>{};
+    }
+  }
+  return {};
+}
+
 std::size_t usable_cores_under(const std::filesystem::path& root) {
-  const std::vector<std::int64_t> cpus = allowed_cpus(root);
+  const std::vector<std::int64_t> cpus = allowed_cpus_under(root);
   const std::size_t cores =
       cpus.empty() ? std::thread::hardware_concurrency() : count_cores(root, cpus);
   return std::max<std::size_t>(1, std::min(cores, quota_cores(root)));

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace ft {
 
@@ -12,5 +14,8 @@ namespace ft {
 /// proc/self/status, bounded by the cgroup v2 or v1 CPU quota of this process and of its ancestors,
 /// rounded down. At least 1. A file that is missing or malformed sets no bound.
 std::size_t usable_cores_under(const std::filesystem::path& root);
+
+/// The processors this process may use, ascending; empty if unknown.
+std::vector<std::int64_t> allowed_cpus_under(const std::filesystem::path& root);
 
 }  // namespace ft

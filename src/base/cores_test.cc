@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,41 @@ TEST_F(Machine, HonoursCgroup1Quota_WhenOnlyItsSubtreeIsMounted) {
   EXPECT_EQ(cores(), 16u);
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
   EXPECT_EQ(cores(), 2u);
+}
+
+TEST_F(Machine, HonoursBothHierarchies_WhenTheyAreMixed) {
+  allow("0-15");
+  put("proc/self/cgroup", "3:cpu,cpuacct:/job\n0::/job\n");
+  put("proc/self/mountinfo",
+      "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+      "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+      "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  put("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "50000\n");
+  put("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "300000\n");
+  EXPECT_EQ(cores(), 6u);
+  put("sys/fs/cgroup/unified/job/cpu.max", "200000 50000\n");
+  EXPECT_EQ(cores(), 4u);
+}
+
+TEST_F(Machine, TakesNoQuotaOfAGroupThatIsNotItsOwn) {
+  allow("0-7");
+  put("proc/self/cgroup", "0::/docker/xy\n");
+  put("proc/self/mountinfo", "33 31 0:30 /docker/x /cg rw - cgroup2 cgroup2 rw\n");
+  put("cg/cpu.max", "100000 100000\n");
+  put("cg/y/cpu.max", "100000 100000\n");
+  EXPECT_EQ(cores(), 8u);
+  // Seen from inside a cgroup namespace the group is the root.
+  put("proc/self/cgroup", "0::/\n");
+  EXPECT_EQ(cores(), 1u);
+}
+
+TEST_F(Machine, QuotaAndAffinityBoundEachOther) {
+  allow("0-1");
+  put("proc/self/cgroup", "0::/a\n");
+  put("proc/self/mountinfo", "30 23 0:27 / /cg rw - cgroup2 cgroup2 rw\n");
+  put("cg/a/cpu.max", "800000 100000\n");
+  EXPECT_EQ(cores(), 2u);
+  EXPECT_EQ(allowed_cpus_under(root_), (std::vector<std::int64_t>{0, 1}));
 }
 
 TEST_F(Machine, IgnoresWhatItCannotRead) {

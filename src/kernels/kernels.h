@@ -60,6 +60,9 @@ struct Weight {
   Activation activation = Activation::kFloat;
 };
 
+/// Bytes that a product reads of the weight; padding counts in panels only.
+std::size_t weight_bytes(const Weight& weight) noexcept;
+
 /// y[i] = W x[x_rows ? x_rows[i] : i] for every row i of y; y.n_cols = W.n_out, x.n_cols = W.n_in.
 struct MatmulOp {
   enum class Store { kAssign, kAdd };  // kAdd: y += the finished product, one addition per element
