@@ -108,8 +108,9 @@ struct ModelInfo {
   std::string name;  // of the folder
   std::string family;
   std::uint64_t parameters = 0;
-  std::string format;  // of the weights
-  std::string hash;    // 16 hex digits that change with the weights
+  std::uint64_t weight_bytes = 0;  // as stored, draft head included
+  std::string format;              // of the weights
+  std::string hash;                // 16 hex digits that change with the weights
   std::size_t n_vocab = 0;
   std::size_t context = 0;  // as planned
   std::vector<Token> eos_tokens;

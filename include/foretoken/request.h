@@ -45,6 +45,10 @@ struct GenerationRequest {
       draft_tokens;               // fixed draft length 0 ... 64; unset: the planner's choice
   std::string accept = "match";   // the only mode there is: text equal with speculation on and off
   std::size_t prefill_chunk = 0;  // prompt tokens per forward; 0: the engine's
+  /// Prompt tokens to feed before the clock of the prefill starts: the timings are those of the
+  /// rest, at that depth. Fewer than the prompt has.
+  std::size_t n_untimed = 0;
+  bool measure_work = false;  // Completion::prompt_work and predicted_work, for less than 1 %
   /// Receives one JSON line per round, without newline; may be empty. Called on the engine's
   /// thread.
   std::function<void(std::string_view json_line)> trace;
@@ -91,6 +95,23 @@ struct Timings {
   double predicted_ms = 0;            // from the first token to the last
   double predicted_per_second = 0;    // tokens after the first: the first is the prefill's work
   double time_to_first_token_ms = 0;  // from submit()
+};
+
+/// Where the time of a phase went, in milliseconds; together they are the phase.
+struct StageTimes {
+  double attention = 0;  // with the projections around it, those of the indexer included
+  double indexer = 0;    // scores and selection
+  double experts = 0;    // router, routed and shared experts
+  double dense = 0;      // feed-forward of dense layers
+  double head = 0;       // final norm and logits
+  double sampling = 0;
+  double draft = 0;  // proposing drafts, and upkeep of the sources
+  double other = 0;
+};
+
+struct PhaseWork {
+  StageTimes stages_ms;
+  std::uint64_t weight_bytes = 0;  // read by products, drafts included
 };
 
 struct SourceStatistics {
@@ -140,6 +161,8 @@ struct Completion {
   SpeculationStatistics speculation;
   ExpertStatistics experts;
   MemoryUse memory;
+  std::optional<PhaseWork> prompt_work;     // if the request asked to measure
+  std::optional<PhaseWork> predicted_work;  // from the first token on
 };
 
 using Event = std::variant<PrefillProgress, CommittedTokens, Completion>;

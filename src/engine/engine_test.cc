@@ -173,6 +173,41 @@ TEST_F(EngineOnFakeModel, CountsForwardsAndAcceptedDrafts) {
   EXPECT_EQ(out.by_source.at("mtp").drafted, out.drafted);
 }
 
+TEST_F(EngineOnFakeModel, MeasuresWhereTheTimeGoesWithoutChangingAnything) {
+  const auto engine = open();
+  foretoken::GenerationRequest wanted = request();
+  wanted.speculate = {"mtp"};
+  const Collected plain = run(*engine, wanted);
+  EXPECT_FALSE(plain.completion.prompt_work.has_value());
+  EXPECT_FALSE(plain.completion.predicted_work.has_value());
+
+  wanted.measure_work = true;
+  const Collected measured = run(*engine, wanted);
+  EXPECT_EQ(measured.ids, plain.ids);
+  ASSERT_TRUE(measured.completion.prompt_work && measured.completion.predicted_work);
+  const foretoken::StageTimes& times = measured.completion.predicted_work->stages_ms;
+  const double sum = times.attention + times.indexer + times.experts + times.dense + times.head +
+                     times.sampling + times.draft + times.other;
+  // The two ends of the phase are read apart, 3 us per reading of the clock.
+  EXPECT_NEAR(sum, measured.completion.timings.predicted_ms, 0.02);
+  EXPECT_GT(times.draft, 0);
+  EXPECT_GT(times.sampling, 0);
+  EXPECT_GT(times.other, 0);  // the fake model's forward claims no stage
+}
+
+TEST_F(EngineOnFakeModel, TimesThePromptFromWhereItIsTold) {
+  const auto engine = open(512, 70, 2);
+  foretoken::GenerationRequest wanted = request();
+  const Collected whole = run(*engine, wanted);
+  EXPECT_EQ(whole.completion.timings.prompt_n, 5U);
+  wanted.n_untimed = 3;
+  const Collected rest = run(*engine, wanted);
+  EXPECT_EQ(rest.ids, whole.ids);
+  EXPECT_EQ(rest.completion.timings.prompt_n, 2U);
+  EXPECT_EQ(rest.completion.usage.prompt_tokens, 5U);
+  EXPECT_LT(rest.completion.timings.prompt_ms, whole.completion.timings.prompt_ms);
+}
+
 TEST_F(EngineOnFakeModel, EndsAtEndOfText) {
   const auto engine = open();
   foretoken::GenerationRequest wanted = request(500);

@@ -1,6 +1,7 @@
 #include "engine/generation.h"
 
 #include "base/error.h"
+#include "base/work_meter.h"
 #include "engine/errors.h"
 #include "engine/session.h"
 #include "engine/speculation_recorder.h"
@@ -23,6 +24,19 @@ double milliseconds(std::int64_t microseconds) {
 
 double per_second(std::size_t n, double ms) {
   return ms > 0 ? static_cast<double>(n) * 1000 / ms : 0;
+}
+
+foretoken::PhaseWork phase_work(const WorkTotals& totals) {
+  const auto ms = [&totals](Stage stage) { return milliseconds(totals.us(stage)); };
+  return {.stages_ms = {.attention = ms(Stage::kAttention),
+                        .indexer = ms(Stage::kIndexer),
+                        .experts = ms(Stage::kExperts),
+                        .dense = ms(Stage::kDense),
+                        .head = ms(Stage::kHead),
+                        .sampling = ms(Stage::kSampling),
+                        .draft = ms(Stage::kDraft),
+                        .other = ms(Stage::kOther)},
+          .weight_bytes = totals.weight_bytes};
 }
 
 /// Everything between a session's committed tokens and the events of a stream: text,
@@ -107,7 +121,9 @@ class Generation final : public Job {
         channel_(std::move(channel)),
         stop_(channel_->stop_token()),
         submitted_us_(submitted_us),
-        output_(core.parts(), request_) {}
+        output_(core.parts(), request_) {
+    if (request_.measure_work) meter_.emplace(*core.parts().clock);
+  }
 
   void run() noexcept override {
     try {
@@ -130,7 +146,8 @@ class Generation final : public Job {
              request_.sampling, core_.parts().sampling_defaults, core_.parts().draw_seed),
          .sources = request_.speculate,
          .draft_tokens = request_.draft_tokens,
-         .ignore_eos = request_.ignore_eos});
+         .ignore_eos = request_.ignore_eos,
+         .meter = meter_ ? &*meter_ : nullptr});
     for (std::size_t i = 0; i < session.n_sources(); ++i)
       recorder_.add_source(session.source_name(i));
     try {
@@ -143,23 +160,40 @@ class Generation final : public Job {
   }
 
   void prefill(Session& session) {
-    const std::size_t chunk =
-        request_.prefill_chunk > 0 ? request_.prefill_chunk : core_.parts().prefill_chunk;
-    prefill_start_us_ = now_us();
     session.begin(request_.prompt);
-    ConstMatrix logits;
-    while (session.n_unfed() > 0) {
-      if (stop_.stop_requested()) throw Cancelled();
-      logits = session.prefill(chunk, stop_);
-      n_prefilled_ = request_.prompt.size() - session.n_unfed();
-      prefill_end_us_ = now_us();
-      channel_->push(foretoken::PrefillProgress{n_prefilled_, request_.prompt.size()});
-    }
+    feed(session, request_.prompt.size() - request_.n_untimed);
+    n_prefilled_ = 0;
+    prefill_start_us_ = now_us();
+    prefill_end_us_ = prefill_start_us_;
+    at_prefill_start_ = work_so_far();
+    const ConstMatrix logits = feed(session, 0);
+    at_prefill_end_ = work_so_far();
     const Token first = session.first_token(logits);
     first_token_us_ = now_us();
+    at_first_token_ = work_so_far();
     send(output_.take({&first, 1}, logits));
     core_.sample_peak_anonymous_bytes();
   }
+
+  /// Feeds the prompt in chunks until n_left of its tokens are not fed. Returns the last chunk's
+  /// logits.
+  ConstMatrix feed(Session& session, std::size_t n_left) {
+    const std::size_t chunk =
+        request_.prefill_chunk > 0 ? request_.prefill_chunk : core_.parts().prefill_chunk;
+    ConstMatrix logits;
+    while (session.n_unfed() > n_left) {
+      if (stop_.stop_requested()) throw Cancelled();
+      const std::size_t n = std::min(chunk, session.n_unfed() - n_left);
+      logits = session.prefill(n, stop_);
+      n_prefilled_ += n;
+      prefill_end_us_ = now_us();
+      channel_->push(foretoken::PrefillProgress{request_.prompt.size() - session.n_unfed(),
+                                                request_.prompt.size()});
+    }
+    return logits;
+  }
+
+  WorkTotals work_so_far() { return meter_ ? meter_->totals() : WorkTotals(); }
 
   void decode(Session& session) {
     for (std::size_t round = 0; !output_.finish(); ++round) {
@@ -192,6 +226,10 @@ class Generation final : public Job {
     out.stop = output_.matched_stop();
     out.seed = session.sampling().seed;
     out.usage = {request_.prompt.size(), n_tokens, 0};
+    if (meter_ && n_tokens > 0) {
+      out.prompt_work = phase_work(at_prefill_end_.since(at_prefill_start_));
+      out.predicted_work = phase_work(work_so_far().since(at_first_token_));
+    }
     out.timings = timings(n_tokens);
     out.speculation = recorder_.summary(n_tokens);
     out.memory.peak_anonymous_bytes = core_.sample_peak_anonymous_bytes();
@@ -224,6 +262,10 @@ class Generation final : public Job {
   const std::int64_t submitted_us_;
   Output output_;  // refers to request_
   SpeculationRecorder recorder_;
+  std::optional<WorkMeter> meter_;
+  WorkTotals at_prefill_start_;
+  WorkTotals at_prefill_end_;
+  WorkTotals at_first_token_;
   std::size_t n_prefilled_ = 0;
   std::int64_t prefill_start_us_ = 0;
   std::int64_t prefill_end_us_ = 0;
@@ -236,6 +278,11 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
   check_prompt(request.prompt, parts);
   const std::size_t n_vocab = parts.model->config().n_vocab;
   if (request.max_tokens == 0) fail("max_tokens is 0, expected at least 1");
+  if (request.n_untimed >= request.prompt.size()) {
+    fail("n_untimed is {}, expected fewer than the {} tokens of the prompt",
+         request.n_untimed,
+         request.prompt.size());
+  }
   if (request.logprobs.value_or(0) > n_vocab) {
     fail(
         "logprobs is {}, expected at most the vocabulary of {} tokens", *request.logprobs, n_vocab);

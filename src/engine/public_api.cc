@@ -99,6 +99,7 @@ ModelInfo describe(const ft::engine::EngineParts& parts) {
   info.name = parts.name;
   info.family = config.family;
   info.parameters = config.n_parameters;
+  info.weight_bytes = config.dense_bytes + config.expert_bytes + config.draft_head_bytes;
   info.format = config.weight_format;
   info.hash = config.weights_hash;
   info.n_vocab = config.n_vocab;

@@ -46,7 +46,8 @@ Session::Session(EngineCore& core, SessionOptions options)
                             options.sources,
                             {.model = &core.model(),
                              .sampler = &sampler_,
-                             .cache_options = core.parts().cache_options()})),
+                             .cache_options = core.parts().cache_options(),
+                             .meter = options.meter})),
       planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
   for (const auto& source : sources_) source_views_.push_back(source.get());
   if (!options.ignore_eos) stop_tokens_ = core.model().config().eos_tokens;
@@ -58,7 +59,9 @@ Session::Session(EngineCore& core, SessionOptions options)
             .sampler = &sampler_,
             .sources = source_views_,
             .stop_tokens = stop_tokens_,
-            .clock = core.parts().clock.get()};
+            .clock = core.parts().clock.get(),
+            .meter = options.meter};
+  core.workspace().set_meter(options.meter);
 }
 
 void Session::begin(TokenSpan prompt) {

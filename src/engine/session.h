@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/types.h"
+#include "base/work_meter.h"
 #include "cache/kv_cache.h"
 #include "engine/engine_core.h"
 #include "sampling/sampler.h"
@@ -24,6 +25,7 @@ struct SessionOptions {
   std::vector<std::string> sources = {"auto"};
   std::optional<std::size_t> draft_tokens;  // unset: the planner's choice
   bool ignore_eos = false;
+  WorkMeter* meter = nullptr;  // what the session's work is reported to; may be null
 };
 
 /// The names a request's `speculate` stands for: `auto` is all the model offers, `none` is none.
@@ -48,7 +50,7 @@ class Session {
   Session& operator=(const Session&) = delete;
   Session(Session&&) = delete;
   Session& operator=(Session&&) = delete;
-  ~Session() = default;
+  ~Session() { state_.workspace->set_meter(nullptr); }
 
   /// The prompt of an empty session, 1 ... context tokens. Prefill it before the first round.
   void begin(TokenSpan prompt);

@@ -1,8 +1,10 @@
 #include "base/error.h"
+#include "base/work_meter.h"
 #include "cache/latent_cache.h"
 #include "models/glm_test_model.h"
 #include "models/model.h"
 #include "tensor/formats/float_formats.h"
+#include "testing/fake_clock.h"
 #include "testing/tiny_glm.h"
 
 #include <cmath>
@@ -249,6 +251,40 @@ TEST_F(GlmModelTest, FailedForwardLeavesEveryCacheAsItWas) {
   const Fed expected = feed(model, *fresh, tokens, 12);
   EXPECT_EQ(feed(model, *cache, TokenSpan(tokens).subspan(8), 4).logits,
             RowCopy(expected.logits.view(8, 4)));
+}
+
+TEST_F(GlmModelTest, ReportsStagesAndWeightBytes) {
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 6}));
+  const Model& model = *loaded.model;
+  const std::vector<Token> tokens = some_tokens(12);
+  const auto cache = model.new_cache({.max_tokens = 14});
+  feed(model, *cache, tokens, 12);
+  const testing::FakeClock clock(1);
+  WorkMeter meter(clock);
+  const auto workspace = model.new_workspace();
+  workspace->set_meter(&meter);
+  const auto work_of_one_row = [&](std::size_t n_logits) {
+    const WorkTotals before = meter.totals();
+    const SequenceSlice slice{cache.get(), TokenSpan(tokens).first(1), n_logits};
+    const LayerIndex tap = 0;
+    model.forward({&slice, 1}, {&tap, 1}, {}, *workspace);
+    return meter.totals().since(before);
+  };
+  const WorkTotals with_logits = work_of_one_row(1);
+  for (const Stage stage : {Stage::kAttention,
+                            Stage::kIndexer,
+                            Stage::kExperts,
+                            Stage::kDense,
+                            Stage::kHead,
+                            Stage::kOther}) {
+    EXPECT_GT(with_logits.us(stage), 0) << static_cast<int>(stage);
+  }
+  EXPECT_EQ(with_logits.us(Stage::kDraft), 0);
+  const ModelConfig& config = model.config();
+  EXPECT_LT(with_logits.weight_bytes, config.dense_bytes + config.expert_bytes);
+  // Without logits nobody asks for the last layer's output either: it leaves only its keys.
+  EXPECT_GE(with_logits.weight_bytes - work_of_one_row(0).weight_bytes,
+            config.n_vocab * config.d_model * sizeof(float));
 }
 
 TEST_F(GlmModelTest, RefusesAContextBeyondTheTrainedOne) {

@@ -101,6 +101,7 @@ class GlmModel final : public Model {
     const MutableMatrix y = nn::rows_of(x, first_row, x.n_rows - first_row);
     if (!nn::all_finite(y)) throw not_finite("layer " + std::to_string(last_layer), w);
     capture(static_cast<LayerIndex>(last_layer), y, taps, w);
+    const StageScope stage(w.meter(), Stage::kHead);
     const MutableMatrix normed = w.normed.shape(y.n_rows, config_.d_model);
     compute_.backend.rms_norm(normed, y, weights_.norm, config_.attention.norm_eps);
     capture(static_cast<LayerIndex>(config_.n_layers), normed, taps, w);
@@ -110,6 +111,10 @@ class GlmModel final : public Model {
   }
 
  private:
+  nn::Compute compute_on(const Workspace& workspace) const noexcept {
+    return {compute_.backend, compute_.pool, workspace.meter()};
+  }
+
   void choose_draft_output(const GlmInventory& inventory, DraftOutput choice) {
     GlmDraftLayer& draft = *weights_.draft;
     draft.head = weights_.head;
@@ -168,7 +173,7 @@ class GlmModel final : public Model {
     for (cache::LatentCache* cache : w.caches) {
       w.keys.push_back({cache->keys(layer), cache->index_keys(layer), cache->dtype()});
     }
-    run_glm_layer(compute_,
+    run_glm_layer(compute_on(w),
                   weights_.layers[layer],
                   {.rows = w.rows,
                    .caches = w.keys,
@@ -205,7 +210,7 @@ class GlmModel final : public Model {
       op.x = normed;
       op.x_rows = w.logits_rows.data();
     }
-    compute_.backend.matmul({&op, 1});
+    compute_on(w).matmul({&op, 1});
     if (!nn::all_finite(logits)) throw not_finite("the output head", w);
   }
 

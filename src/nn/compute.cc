@@ -5,6 +5,27 @@
 #include <cstdint>
 
 namespace ft::nn {
+namespace {
+
+template <typename Op>
+void count_weights(WorkMeter* meter, std::span<const Op> ops) noexcept {
+  if (meter == nullptr) return;
+  for (const Op& op : ops) {
+    if (op.y.n_rows > 0) meter->add_weight_bytes(kernels::weight_bytes(*op.weight));
+  }
+}
+
+}  // namespace
+
+void Compute::matmul(std::span<const kernels::MatmulOp> ops) const noexcept {
+  count_weights(meter, ops);
+  backend.matmul(ops);
+}
+
+void Compute::swiglu(std::span<const kernels::SwigluOp> ops) const noexcept {
+  count_weights(meter, ops);
+  backend.swiglu(ops);
+}
 
 MutableMatrix ScratchMatrix::shape(std::size_t n_rows, std::size_t n_cols) {
   const std::size_t n_floats = n_rows * n_cols;

@@ -5,10 +5,12 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "base/work_meter.h"
 #include "kernels/kernels.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
+#include <span>
 
 namespace ft::nn {
 
@@ -16,6 +18,11 @@ namespace ft::nn {
 struct Compute {
   kernels::Backend& backend;
   ThreadPool& pool;
+  WorkMeter* meter = nullptr;  // null: nobody measures
+
+  /// Backend::matmul and swiglu, their weights counted.
+  void matmul(std::span<const kernels::MatmulOp> ops) const noexcept;
+  void swiglu(std::span<const kernels::SwigluOp> ops) const noexcept;
 };
 
 /// f32 scratch that only grows, so that a forward of a size seen before allocates nothing.

@@ -28,7 +28,7 @@ void route_rows(Compute compute, const MoeWeights& w, ConstMatrix u, FeedForward
   const MutableMatrix logits = s.logits.shape(u.n_rows, w.shape.n_experts);
   const MutableMatrix weights = s.weights.shape(u.n_rows, n_active);
   const kernels::MatmulOp op = linear(logits, u, w.router);
-  compute.backend.matmul({&op, 1});
+  compute.matmul({&op, 1});
   s.experts.resize(u.n_rows * n_active);
   const auto body = [&](std::size_t begin, std::size_t end, std::size_t) {
     for (std::size_t r = begin; r < end; ++r) {
@@ -64,11 +64,12 @@ void dense_feed_forward(Compute compute,
                         ConstMatrix u,
                         MutableMatrix x,
                         FeedForwardScratch& scratch) {
+  const StageScope stage(compute.meter, Stage::kDense);
   const MutableMatrix hidden = scratch.hidden.shape(u.n_rows, width_of(weights));
   const kernels::SwigluOp up = swiglu(hidden, u, weights);
-  compute.backend.swiglu({&up, 1});
+  compute.swiglu({&up, 1});
   const kernels::MatmulOp down = linear(x, hidden, weights.down, kernels::MatmulOp::Store::kAdd);
-  compute.backend.matmul({&down, 1});
+  compute.matmul({&down, 1});
 }
 
 void moe_feed_forward(Compute compute,
@@ -76,6 +77,7 @@ void moe_feed_forward(Compute compute,
                       ConstMatrix u,
                       MutableMatrix x,
                       FeedForwardScratch& scratch) {
+  const StageScope stage(compute.meter, Stage::kExperts);
   FeedForwardScratch& s = scratch;
   const std::size_t n_active = weights.shape.n_active;
   route_rows(compute, weights, u, s);
@@ -103,8 +105,8 @@ void moe_feed_forward(Compute compute,
     s.down_ops.push_back(linear(output, rows, weights.shared->down));
     shared_output = output;
   }
-  compute.backend.swiglu(s.swiglu_ops);
-  compute.backend.matmul(s.down_ops);
+  compute.swiglu(s.swiglu_ops);
+  compute.matmul(s.down_ops);
   compute.backend.moe_combine({.expert_out = outputs,
                                .slots = s.slots,
                                .weights = s.weights.shape(u.n_rows, n_active),

@@ -47,7 +47,7 @@ Projections project_inputs(Compute compute,
     p.gate = s.gate.shape(n_queries, w.indexer->shape.n_heads);
     s.ops.push_back(linear(p.gate, queries, w.indexer->gate));
   }
-  compute.backend.matmul(s.ops);
+  compute.matmul(s.ops);
   return p;
 }
 
@@ -116,7 +116,7 @@ MutableMatrix project_queries(Compute compute,
     *index_q = s.index_q.shape(n_queries, w.indexer->query.n_out);
     s.ops.push_back(linear(*index_q, p.q_rank, w.indexer->query));
   }
-  compute.backend.matmul(s.ops);
+  compute.matmul(s.ops);
 
   const auto rotate_rows = [&](std::size_t begin, std::size_t end, std::size_t) {
     for (std::size_t i = begin; i < end; ++i) {
@@ -142,7 +142,7 @@ MutableMatrix project_queries(Compute compute,
                            columns_of(ConstMatrix(q), h * shape.query_dim(), shape.nope_dim),
                            w.key_up[h]));
   }
-  compute.backend.matmul(s.ops);
+  compute.matmul(s.ops);
   return absorbed;
 }
 
@@ -160,9 +160,9 @@ void project_out(Compute compute,
                            columns_of(z, h * shape.latent_dim, shape.latent_dim),
                            w.value_up[h]));
   }
-  compute.backend.matmul(s.ops);
+  compute.matmul(s.ops);
   const MatmulOp out = linear(x, values, w.out, MatmulOp::Store::kAdd);
-  compute.backend.matmul({&out, 1});
+  compute.matmul({&out, 1});
 }
 
 }  // namespace
@@ -171,6 +171,7 @@ void latent_attention(Compute compute,
                       const LatentAttentionWeights& weights,
                       const AttentionPass& pass,
                       AttentionScratch& scratch) {
+  const StageScope stage(compute.meter, Stage::kAttention);
   const LatentAttentionShape& shape = weights.shape;
   FT_CHECK(pass.u.n_rows == pass.rows.size() && pass.caches.size() == pass.rows.runs().size());
   FT_CHECK(pass.first_query + pass.x.n_rows == pass.u.n_rows);
@@ -185,6 +186,7 @@ void latent_attention(Compute compute,
   const MutableMatrix q =
       project_queries(compute, weights, pass, p, scratch, has_choice ? &index_q : nullptr);
   if (has_choice) {
+    const StageScope inner_stage(compute.meter, Stage::kIndexer);
     pass.selection.choose(compute, weights.indexer->shape, index_q, p.gate, pass.caches);
   }
   const MutableMatrix z = scratch.z.shape(pass.x.n_rows, shape.n_heads * shape.latent_dim);

@@ -42,6 +42,7 @@ std::vector<Token> propose(DraftSource& source,
 }
 
 sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix logits) {
+  const StageScope stage(state.meter, Stage::kSampling);
   try {
     return sampling::verify_exact(
         {*state.tokens, state.n_prompt}, drafts, logits, state.stop_tokens, *state.sampler);
@@ -75,6 +76,7 @@ RoundResult decode_round(RoundState& state,
   const std::int64_t start_us = state.clock->now_us();
   if (proposer != nullptr) round.n_asked = std::min(max_drafts, room_for_drafts(cache));
   if (round.n_asked > 0) {
+    const StageScope stage(state.meter, Stage::kDraft);
     round.drafts = propose(*proposer, round.n_asked, state.model->config().n_vocab, stop);
   }
   std::vector<Token> window = {tokens.back()};

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "base/work_meter.h"
 #include "cache/kv_cache.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
@@ -31,6 +32,7 @@ struct RoundState {
   std::span<DraftSource* const> sources;  // all observe
   TokenSpan stop_tokens;
   const Clock* clock = nullptr;
+  WorkMeter* meter = nullptr;  // of the request; null: nobody measures
 };
 
 struct RoundResult {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/types.h"
+#include "base/work_meter.h"
 #include "cache/kv_cache.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
@@ -59,6 +60,7 @@ struct SourceContext {
   sampling::Sampler* sampler =
       nullptr;  // the request's: sources that sample use its law and its noise keys
   cache::CacheOptions cache_options;
+  WorkMeter* meter = nullptr;  // of the request, for forwards of the source's own; may be null
 };
 
 class DraftProvider {

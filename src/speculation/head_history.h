@@ -28,6 +28,9 @@ class HeadHistory {
   /// is missing cannot be made up.
   void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden);
 
+  /// The head's work is reported to `meter`, which must outlive this; null: to nobody.
+  void set_meter(WorkMeter* meter) noexcept { workspace_->set_meter(meter); }
+
   TokenSpan tokens() const noexcept { return tokens_; }
   cache::KvCache& cache() noexcept { return *cache_; }
 

@@ -19,6 +19,7 @@ std::vector<LayerIndex> tapped_layers(std::span<DraftSource* const> sources) {
 }
 
 void show_all(const RoundState& state, const CommittedRows& rows) {
+  const StageScope stage(state.meter, Stage::kDraft);
   std::exception_ptr failure;
   std::vector<ConstMatrix> taps;
   for (DraftSource* source : state.sources) {

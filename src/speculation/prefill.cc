@@ -35,7 +35,10 @@ Token first_token(RoundState& state, ConstMatrix logits) {
   std::vector<Token>& tokens = *state.tokens;
   FT_CHECK(tokens.size() == state.n_prompt && tokens.size() == state.cache->length());
   FT_CHECK(logits.n_rows == 1);
-  tokens.push_back(state.sampler->pick(logits.row(0), {tokens, state.n_prompt}));
+  {
+    const StageScope stage(state.meter, Stage::kSampling);
+    tokens.push_back(state.sampler->pick(logits.row(0), {tokens, state.n_prompt}));
+  }
   const std::vector<LayerIndex> layers = tapped_layers(state.sources);
   const std::vector<ConstMatrix> no_rows(layers.size());
   show_all(state, {state.n_prompt, 0, layers, no_rows});

@@ -26,7 +26,9 @@ class MtpSource final : public DraftSource {
       : taps_{static_cast<LayerIndex>(model.config().n_layers)},
         wants_prompt_(model.draft_head()->wants_prompt()),
         sampler_(*context.sampler),
-        history_(*model.draft_head(), model.config().d_model, context.cache_options) {}
+        history_(*model.draft_head(), model.config().d_model, context.cache_options) {
+    history_.set_meter(context.meter);
+  }
 
   std::string_view name() const noexcept override { return kName; }
   std::span<const LayerIndex> taps() const noexcept override { return taps_; }
