@@ -28,7 +28,8 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
                                      ft::apps::add_detokenize,
                                      ft::apps::add_convert,
                                      ft::apps::add_inspect,
-                                     ft::apps::add_prove};
+                                     ft::apps::add_prove,
+                                     ft::apps::add_bench};
 
 int report(std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');

@@ -329,6 +329,31 @@ std::vector<std::string> split_sources(const std::string& list) {
   return out;
 }
 
+std::vector<std::string> split_list(const std::string& list, std::string_view option) {
+  std::vector<std::string> out;
+  split_commas(list, [&](std::string_view part) {
+    const std::string_view entry = trimmed(part);
+    if (entry.empty())
+      fail("{} is {}, expected values with commas between", option, in_quotes(list));
+    out.emplace_back(entry);
+  });
+  return out;
+}
+
+std::vector<std::size_t> parse_counts(const std::string& list,
+                                      std::string_view option,
+                                      std::size_t most) {
+  std::vector<std::size_t> out;
+  for (const std::string& entry : split_list(list, option)) {
+    const auto number = parse_number<std::size_t>(entry);
+    if (!number || *number > most) {
+      fail("{} has {}, expected whole numbers up to {}", option, in_quotes(entry), most);
+    }
+    out.push_back(*number);
+  }
+  return out;
+}
+
 std::optional<std::size_t> parse_draft_tokens(const std::string& text) {
   if (text == "auto") return std::nullopt;
   const auto number = parse_number<std::size_t>(text);

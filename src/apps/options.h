@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): third-party name
@@ -92,6 +93,12 @@ foretoken::GenerationRequest generation_request(const GenerationOptions& generat
 
 /// "mtp,ngram" → {"mtp", "ngram"}. Throws InvalidInput for an empty name.
 std::vector<std::string> split_sources(const std::string& list);
+/// "512,1024" → its parts. Throws InvalidInput for an empty one.
+std::vector<std::string> split_list(const std::string& list, std::string_view option);
+/// "512,1024" → numbers up to `most`. Throws InvalidInput.
+std::vector<std::size_t> parse_counts(const std::string& list,
+                                      std::string_view option,
+                                      std::size_t most);
 /// "auto" → nullopt, else a number. Throws InvalidInput.
 std::optional<std::size_t> parse_draft_tokens(const std::string& text);
 /// "1,2,3" with optional blanks → ids. Throws InvalidInput naming the first entry that is no id.
