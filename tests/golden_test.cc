@@ -98,8 +98,8 @@ TEST_P(Golden, GreedyTokensAndAcceptedLengths) {
                                               "mtp",
                                               "--draft-tokens",
                                               depth,
-                                              "--draft-head",
-                                              "model",
+                                              "--draft-format",
+                                              "stored",
                                               "--kv-type",
                                               "f32",
                                               "--json"});

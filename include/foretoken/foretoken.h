@@ -95,10 +95,10 @@ struct EngineOptions {
   /// How the caches store a position: "bf16", rounded, or "f32" in twice the memory. Results differ
   /// between the two, never within one.
   std::string kv_type = "bf16";
-  /// What the model's own draft head multiplies with for its logits: "model", the model's output
-  /// head, or "q8", a copy of it in 8 bits. The copy halves the bytes of a draft; it may change
+  /// Weights of the model's own draft head, its layer and a copy of the output head: "q8" or "q4"
+  /// quantizes what is stored wider, "stored" leaves it. Fewer bytes per draft; it may change
   /// drafts, never a result.
-  std::string draft_head = "q8";
+  std::string draft_format = "q8";
   Compat compat;
   /// Called with weight bytes done and in total while the model loads; may be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;

@@ -31,6 +31,9 @@ struct GenerateOptions {
 
 foretoken::Engine open_engine(const GenerateOptions& options) {
   foretoken::EngineOptions wanted = engine_options(options.model);
+  if (options.speculation.speculate == std::vector<std::string>{"none"}) {
+    wanted.draft_format = "stored";  // nothing is drafted
+  }
   ProgressBar bar("loading", options.output.wants_progress());
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);

@@ -102,7 +102,7 @@ void add_logits(CLI::App& app, Command& chosen) {
       ->check(whole_number(0))
       ->group("Output");
   // Logits are compared with an oracle's.
-  options->model.draft_head = "model";
+  options->model.draft_format = "stored";
   options->model.kv_type = "f32";
   add_engine_options(*command, options->model);
   add_json_option(*command, options->json);

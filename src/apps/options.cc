@@ -130,11 +130,11 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->group(kGroup)
       ->capture_default_str();
   command
-      .add_option("--draft-head",
-                  options.draft_head,
-                  "Output head of the model's own drafts: model, or q8 (a copy; other drafts, the "
-                  "same text)")
-      ->type_name("HEAD")
+      .add_option("--draft-format",
+                  options.draft_format,
+                  "Weights of the model's own draft head: stored, or at most q8 or q4 (other "
+                  "drafts, the same text)")
+      ->type_name("FORMAT")
       ->group(kGroup)
       ->capture_default_str();
   command.add_option("--experts", options.experts, "Where experts live: auto, resident")
@@ -164,7 +164,7 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   out.prefill_chunk = options.prefill_chunk;
   out.isa = options.isa;
   out.kv_type = options.kv_type;
-  out.draft_head = options.draft_head;
+  out.draft_format = options.draft_format;
   return out;
 }
 

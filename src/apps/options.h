@@ -42,7 +42,7 @@ struct ModelOptions {
   std::size_t n_threads = 0;
   std::string isa = "auto";
   std::string kv_type = "bf16";
-  std::string draft_head = "q8";
+  std::string draft_format = "q8";
   std::string experts = "auto";
   std::string ram_budget = "auto";
 };

@@ -102,6 +102,7 @@ void add_perplexity(CLI::App& app, Command& chosen) {
       ->check(whole_number(2))
       ->capture_default_str()
       ->group("Input");
+  options->model.draft_format = "stored";  // nothing is drafted
   add_engine_options(*command, options->model);
   add_output_options(*command, options->output);
   command->callback(

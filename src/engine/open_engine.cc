@@ -42,10 +42,10 @@ std::size_t context_of(const foretoken::EngineOptions& options, const models::Mo
   return options.context;
 }
 
-models::DraftOutput draft_output_of(const foretoken::EngineOptions& options) {
-  if (options.draft_head == "model") return models::DraftOutput::kModelHead;
-  if (options.draft_head == "q8") return models::DraftOutput::kQ8Copy;
-  fail("draft_head is {}, expected 'model' or 'q8'", in_quotes(options.draft_head));
+std::optional<QuantFormat> draft_format_of(const foretoken::EngineOptions& options) {
+  if (options.draft_format == "stored") return std::nullopt;
+  if (const auto format = quant_format_from_name(options.draft_format)) return format;
+  fail("draft_format is {}, expected 'stored', 'q8' or 'q4'", in_quotes(options.draft_format));
 }
 
 DType kv_type_of(const foretoken::EngineOptions& options) {
@@ -71,7 +71,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.clock = std::make_shared<const SteadyClock>();
   const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
-  const models::DraftOutput draft_output = draft_output_of(options);
+  const std::optional<QuantFormat> draft_format = draft_format_of(options);
   parts.kv_type = kv_type_of(options);
   const kernels::Isa isa = isa_of(options);
   parts.pool = std::make_unique<ThreadPool>(threads_of(options));
@@ -90,7 +90,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
                          *parts.pool,
                          {.compat = {.draft_starts_cold = options.compat.draft_starts_cold,
                                      .draft_chains_raw = options.compat.draft_chains_raw},
-                          .draft_output = draft_output,
+                          .draft_format = draft_format,
                           .progress = options.load_progress});
   parts.context = context_of(options, parts.model->config());
   parts.prefill_chunk = std::min(options.prefill_chunk, parts.context);

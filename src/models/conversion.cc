@@ -134,12 +134,9 @@ class Planner {
     repack(rows, out_.dense);
   }
 
-  static bool may_change(const Packing& packing) {
-    return packing.use == MatrixUse::kFloatInputs || packing.use == MatrixUse::kRoundedInputs;
-  }
-
   void elements(const Packing& packing, std::vector<PlannedTensor>& to) {
-    const TargetFormat target = may_change(packing) ? target_of(packing) : TargetFormat::kStored;
+    const TargetFormat target =
+        may_be_quantized(packing.use) ? target_of(packing) : TargetFormat::kStored;
     if (const std::optional<QuantFormat> panels = panels_of(target)) {
       add_panels(packing, *panels, DType::kBF16, Recipe::Kind::kQuantize, to);
       return;
@@ -157,7 +154,7 @@ class Planner {
 
   void integers(const Packing& packing, std::vector<PlannedTensor>& to) {
     const std::optional<DType> wanted =
-        may_change(packing) ? elements_of(target_of(packing)) : std::nullopt;
+        may_be_quantized(packing.use) ? elements_of(target_of(packing)) : std::nullopt;
     if (!wanted) {
       repack(packing, to);
       return;

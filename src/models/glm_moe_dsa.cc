@@ -54,11 +54,12 @@ class GlmModel final : public Model {
     GlmInventory inventory = take_inventory(config_, checkpoint_, weights_);
     inventory.plan.census();
     checkpoint_.map();
+    if (options.draft_format) inventory.plan.quantize(WeightPart::kMtp, *options.draft_format);
     weights_.packed = inventory.plan.load(compute_.backend, compute_.pool, options.progress);
     description_ = std::move(inventory.description);
     description_.weights_hash = checkpoint_.fingerprint();
     if (weights_.draft) {
-      choose_draft_output(inventory, options.draft_output);
+      choose_draft_output(inventory, options.draft_format);
       draft_head_.emplace(config_, weights_, rotary_, compute_, options.compat);
     }
   }
@@ -115,14 +116,11 @@ class GlmModel final : public Model {
     return {compute_.backend, compute_.pool, workspace.meter()};
   }
 
-  void choose_draft_output(const GlmInventory& inventory, DraftOutput choice) {
+  void choose_draft_output(const GlmInventory& inventory, std::optional<QuantFormat> format) {
     GlmDraftLayer& draft = *weights_.draft;
     draft.head = weights_.head;
-    if (choice == DraftOutput::kModelHead) return;
-    // A head of integers has no more bytes than its copy would have.
-    if (!inventory.plan.is_made_of_elements(inventory.head_entry)) return;
-    draft.head_copy.emplace(
-        QuantFormat::kQ8, inventory.plan.stored(inventory.head_name), compute_.pool);
+    if (!format || !inventory.plan.is_made_of_elements(inventory.head_entry)) return;
+    draft.head_copy.emplace(*format, inventory.plan.stored(inventory.head_name), compute_.pool);
     draft.head = compute_.backend.view(draft.head_copy->view(), kernels::Activation::kInt8);
   }
 

@@ -8,12 +8,14 @@
 #include "kernels/kernels.h"
 #include "models/draft_head.h"
 #include "models/workspace.h"
+#include "tensor/formats/quantized_matrix.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -58,13 +60,11 @@ struct Compat {
   bool draft_chains_raw = false;   // chain the residual instead of the state after shared_head.norm
 };
 
-/// What the draft head multiplies with for its logits. The copy is read in place of the model's own
-/// output head: fewer bytes per draft, a slightly different draft, never a different text.
-enum class DraftOutput { kModelHead, kQ8Copy };
-
 struct LoadOptions {
   Compat compat;
-  DraftOutput draft_output = DraftOutput::kModelHead;
+  /// Quantizes what the draft head reads as far as it is not: its layer, and a copy of the output
+  /// head. Fewer bytes per draft, slightly different drafts, never a different text.
+  std::optional<QuantFormat> draft_format = std::nullopt;
   /// Called with bytes done and bytes in total while weights are packed; may be empty.
   std::function<void(std::uint64_t, std::uint64_t)> progress;
 };

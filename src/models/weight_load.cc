@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "models/weight_plan.h"
 #include "tensor/formats/float_formats.h"
+#include "tensor/formats/quantized_copy.h"
 
 #include <algorithm>
 #include <array>
@@ -46,10 +47,11 @@ bool has_fp8_nan(std::span<const std::byte> bytes) noexcept {
   return found;
 }
 
-bool all_finite_f32(std::span<const std::byte> bytes) noexcept {
+bool all_finite(DType dtype, std::span<const std::byte> bytes) noexcept {
+  const std::size_t step = element_bytes(dtype);
   bool is_finite = true;
-  for (std::size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
-    is_finite &= std::isfinite(load_element(DType::kF32, bytes.data() + i));
+  for (std::size_t i = 0; i + step <= bytes.size(); i += step) {
+    is_finite &= std::isfinite(load_element(dtype, bytes.data() + i));
   }
   return is_finite;
 }
@@ -59,15 +61,35 @@ kernels::Activation activation_of(MatrixUse use) {
                                           : kernels::Activation::kFloat;
 }
 
-/// Integers by rows as panels in `memory`.
-QuantMatrix repack(const checkpoint::IntegerRows& rows, std::byte* memory) {
+/// Panels for a matrix, codes and scales adjacent in `memory`.
+QuantMatrix panels_in(QuantFormat format,
+                      DType scale_dtype,
+                      std::size_t n_rows,
+                      std::size_t n_cols,
+                      std::byte* memory) {
   QuantMatrix panels;
-  panels.format = rows.bits == 8 ? QuantFormat::kQ8 : QuantFormat::kQ4;
-  panels.scale_dtype = DType::kF32;
-  panels.n_rows = rows.n_rows;
-  panels.n_cols = rows.n_cols;
+  panels.format = format;
+  panels.scale_dtype = scale_dtype;
+  panels.n_rows = n_rows;
+  panels.n_cols = n_cols;
   panels.codes = memory;
   panels.scales = memory + panels.code_bytes();
+  return panels;
+}
+
+QuantMatrix as_panels(const StoredMatrix& source, QuantFormat format, std::byte* memory) {
+  const QuantMatrix panels = panels_in(format, DType::kBF16, source.n_rows, source.n_cols, memory);
+  quantize_matrix(format, source, memory, memory + panels.code_bytes());
+  return panels;
+}
+
+/// Integers by rows as panels in `memory`.
+QuantMatrix repack(const checkpoint::IntegerRows& rows, std::byte* memory) {
+  const QuantMatrix panels = panels_in(rows.bits == 8 ? QuantFormat::kQ8 : QuantFormat::kQ4,
+                                       DType::kF32,
+                                       rows.n_rows,
+                                       rows.n_cols,
+                                       memory);
   const std::size_t panel_codes = panels.n_blocks() * block_code_bytes(panels.format);
   const std::size_t panel_scales = panels.n_blocks() * kPanelRows * sizeof(float);
   for (std::size_t p = 0; p < panels.n_panels(); ++p) {
@@ -86,6 +108,7 @@ struct WeightPlan::Task {
   // What the weight is made of: one of these.
   StoredMatrix stored;  // with `up` if that has data
   StoredMatrix up;
+  std::optional<QuantFormat> quantized;  // of `stored`
   QuantMatrix panels;
   checkpoint::IntegerRows rows;  // with `up_rows` if that has codes
   checkpoint::IntegerRows up_rows;
@@ -103,6 +126,15 @@ struct WeightPlan::Task {
   void run(const kernels::Backend& backend,
            std::span<std::byte> memory,
            std::span<std::byte> scratch) const;
+  /// Gate and up, interleaved in `memory`.
+  void view_pair(const QuantMatrix& gate,
+                 const QuantMatrix& upper,
+                 const kernels::Backend& backend,
+                 std::byte* memory) const {
+    std::byte* scales = memory + 2 * gate.code_bytes();
+    *destination =
+        backend.view(interleave_gate_up(gate, upper, memory, scales), activation_of(use));
+  }
 };
 
 void WeightPlan::Task::run(const kernels::Backend& backend,
@@ -110,6 +142,15 @@ void WeightPlan::Task::run(const kernels::Backend& backend,
                            std::span<std::byte> scratch) const {
   if (panels.codes != nullptr) {
     *destination = backend.view(panels, activation_of(use));
+  } else if (quantized) {
+    if (up.data == nullptr) {
+      *destination = backend.view(as_panels(stored, *quantized, memory.data()), activation_of(use));
+    } else {
+      view_pair(as_panels(stored, *quantized, scratch.data()),
+                as_panels(up, *quantized, scratch.data() + scratch.size() / 2),
+                backend,
+                memory.data());
+    }
   } else if (stored.data != nullptr) {
     *destination = up.data == nullptr ? backend.pack({&stored, 1}, memory)
                                       : backend.pack_gate_up(stored, up, memory);
@@ -125,11 +166,10 @@ void WeightPlan::Task::run(const kernels::Backend& backend,
     transposed.n_cols = transposed.row_stride = rows.n_rows;
     *destination = backend.pack({&transposed, 1}, memory);
   } else if (up_rows.codes != nullptr) {
-    const QuantMatrix gate = repack(rows, scratch.data());
-    const QuantMatrix upper = repack(up_rows, scratch.data() + scratch.size() / 2);
-    std::byte* scales = memory.data() + 2 * gate.code_bytes();
-    *destination =
-        backend.view(interleave_gate_up(gate, upper, memory.data(), scales), activation_of(use));
+    view_pair(repack(rows, scratch.data()),
+              repack(up_rows, scratch.data() + scratch.size() / 2),
+              backend,
+              memory.data());
   } else if (table != nullptr) {
     *table = repack(rows, memory.data());
   } else {
@@ -185,6 +225,23 @@ WeightPlan::Task WeightPlan::make_elements_task(const Packing& packing,
   return task;
 }
 
+/// `task` has its elements.
+void WeightPlan::quantize_elements(const Packing& packing, QuantFormat format, Task& task) const {
+  task.quantized = format;
+  const QuantMatrix shape =
+      panels_in(format, DType::kBF16, task.stored.n_rows, task.stored.n_cols, nullptr);
+  task.packed_bytes = shape.code_bytes() + shape.scale_bytes();
+  if (task.up.data != nullptr) {
+    task.packed_bytes *= 2;
+    task.scratch_bytes = task.packed_bytes;
+  }
+  // Only numbers can be rounded.
+  if (packing.part.first_row != 0) return;
+  const bool is_entry = packing.origin == Packing::Origin::kEntry;
+  task.checked[0] = checkpoint_->find(is_entry ? packing.part.entry : packing.name);
+  if (task.up.data != nullptr) task.checked[1] = checkpoint_->find(packing.up_name);
+}
+
 WeightPlan::Task WeightPlan::make_integers_task(const Packing& packing,
                                                 const kernels::Backend& backend) const {
   Task task;
@@ -223,6 +280,10 @@ WeightPlan::Task WeightPlan::make_task(const Packing& packing,
     case Packing::Origin::kElements:
     case Packing::Origin::kEntry:
       task = make_elements_task(packing, backend);
+      if (const auto part = quantized_.find(packing.belongs_to);
+          part != quantized_.end() && may_be_quantized(packing.use)) {
+        quantize_elements(packing, part->second, task);
+      }
       break;
     case Packing::Origin::kPanels:
       task.panels = checkpoint_->panels(*checkpoint_->find_panels(packing.part.entry));
@@ -258,9 +319,10 @@ std::vector<WeightPlan::Task> WeightPlan::make_tasks(const kernels::Backend& bac
 }
 
 bool WeightPlan::is_sound(const checkpoint::TensorInfo& tensor) const {
-  if (tensor.dtype != DType::kF8E4M3) return all_finite_f32(checkpoint_->bytes(tensor));
+  const std::span<const std::byte> bytes = checkpoint_->bytes(tensor);
+  if (tensor.dtype != DType::kF8E4M3) return all_finite(tensor.dtype, bytes);
   const checkpoint::TensorInfo* scales = checkpoint_->find(scale_name(tensor.name));
-  return !has_fp8_nan(checkpoint_->bytes(tensor)) && all_finite_f32(checkpoint_->bytes(*scales));
+  return !has_fp8_nan(bytes) && all_finite(DType::kF32, checkpoint_->bytes(*scales));
 }
 
 void WeightPlan::run_tasks(const std::vector<Task>& tasks,

@@ -34,10 +34,6 @@ std::string element_format(DType dtype) {
   return "";
 }
 
-bool may_be_quantized(MatrixUse use) {
-  return use == MatrixUse::kFloatInputs || use == MatrixUse::kRoundedInputs;
-}
-
 }  // namespace
 
 WeightPlan::WeightPlan(const checkpoint::Checkpoint& checkpoint,

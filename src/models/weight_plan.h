@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ enum class MatrixUse {
   kFloatInputs,    // may be quantized; what it is multiplied with stays f32
   kRoundedInputs,  // may be quantized; what it is multiplied with may be rounded to 8 bits
 };
+
+constexpr bool may_be_quantized(MatrixUse use) noexcept {
+  return use == MatrixUse::kFloatInputs || use == MatrixUse::kRoundedInputs;
+}
 
 /// Parts of a model that are counted and converted on their own. kMtp: all of the next-token layer.
 enum class WeightPart { kDense, kExperts, kMtp, kHead };
@@ -150,6 +155,9 @@ class WeightPlan {
   std::vector<std::string> vectors() const;
 
   // --- packing ---
+  /// Weights of this part that are made of elements and may be quantized will be, when they are
+  /// packed.
+  void quantize(WeightPart part, QuantFormat format) { quantized_[part] = format; }
   /// Whether the weight `entry` is made from elements (not panels or integers).
   bool is_made_of_elements(std::string_view entry) const;
   /// A declared matrix as stored. The checkpoint must be mapped and have passed census().
@@ -185,6 +193,7 @@ class WeightPlan {
   void check_integers() const;
   Task make_task(const Packing& packing, const kernels::Backend& backend) const;
   Task make_elements_task(const Packing& packing, const kernels::Backend& backend) const;
+  void quantize_elements(const Packing& packing, QuantFormat format, Task& task) const;
   Task make_integers_task(const Packing& packing, const kernels::Backend& backend) const;
   std::vector<Task> make_tasks(const kernels::Backend& backend) const;
   bool is_sound(const checkpoint::TensorInfo& tensor) const;
@@ -205,6 +214,7 @@ class WeightPlan {
   std::vector<VectorCopy> vectors_;
   std::vector<Table> tables_;
   checkpoint::IntegerLayouts integers_;
+  std::map<WeightPart, QuantFormat> quantized_;
 };
 
 }  // namespace ft::models

@@ -6,7 +6,16 @@
 #include "tensor/formats/quantized_matrix.h"
 #include "tensor/matrix.h"
 
+#include <cstddef>
+
 namespace ft {
+
+/// Quantizes all panels of a matrix; see quantize_panel(). Elements must be finite. Destinations
+/// hold the code_bytes() and scale_bytes() of a QuantMatrix of its shape with bf16 scales.
+void quantize_matrix(QuantFormat format,
+                     const StoredMatrix& source,
+                     std::byte* codes,
+                     std::byte* scales);
 
 /// Owns the bytes its view points into.
 class QuantizedCopy {
