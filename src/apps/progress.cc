@@ -1,5 +1,6 @@
 #include "apps/progress.h"
 
+#include <cmath>
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -30,7 +31,7 @@ std::string ProgressBar::time_left(std::uint64_t done, std::uint64_t total) cons
   if (elapsed.count() < kSecondsBeforeEstimate || done <= first_done_ || done >= total) return "";
   const double seconds =
       elapsed.count() * static_cast<double>(total - done) / static_cast<double>(done - first_done_);
-  const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
   return whole < 3600 ? fmt::format(", {}:{:02} left", whole / 60, whole % 60)
                       : fmt::format(", {} h {:02} min left", whole / 3600, whole / 60 % 60);
 }

@@ -21,6 +21,7 @@ struct IntegerLayout {
   unsigned bits = 8;        // 8: signed bytes; 4: nibble - 8, the even column in the low one
   std::uint64_t group = 0;  // columns per scale; 0: one scale per row
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 that comparisons return
   auto operator<=>(const IntegerLayout&) const = default;
 };
 

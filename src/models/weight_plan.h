@@ -61,6 +61,7 @@ struct WeightTotals {
 struct ExpertPlace {
   std::size_t layer = 0;
   std::size_t expert = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 that comparisons return
   auto operator<=>(const ExpertPlace&) const = default;
 };
 
