@@ -177,7 +177,8 @@ std::string ContainerWriter::journal_header() const {
 void ContainerWriter::read_journal(const std::string& text) {
   const std::string header = journal_header();
   if (!text.starts_with(header)) {
-    const std::vector<std::string_view> found = words_of(text.substr(0, text.find('\n')));
+    const std::string_view first_line = std::string_view(text).substr(0, text.find('\n'));
+    const std::vector<std::string_view> found = words_of(first_line);
     const std::vector<std::string_view> wanted = words_of(header);
     const char* difference = "by another version of the program";
     if (found.size() < 4 || found[2] != wanted[2]) {
