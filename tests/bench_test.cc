@@ -3,9 +3,12 @@
 #include "program.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +96,27 @@ TEST(Bench, PrintsTheOtherForms) {
   const ProgramResult lines =
       run_bench({"-p", "4", "-n", "2", "--speculate", "none", "-o", "jsonl"});
   EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 2);
+}
+
+TEST(Synth, WritesAModelThatCanBeMeasured) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("synth_{}", getpid());
+  const ProgramResult made = run_program({"synth",
+                                          folder.string(),
+                                          "--layers",
+                                          "2",
+                                          "--dense-layers",
+                                          "1",
+                                          "--width",
+                                          "0.02",
+                                          "--json"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const ProgramResult checked = run_program({"inspect", folder.string(), "--verify"});
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  const ProgramResult measured = run_bench({folder.string(), "-p", "8", "-n", "4", "-o", "json"});
+  ASSERT_EQ(measured.status, 0) << measured.err;
+  EXPECT_EQ(at(measured.json(), "results").as_array("results").size(), 3U);  // none and auto
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Bench, RefusesWhatCannotBeInOneLine) {

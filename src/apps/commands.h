@@ -30,5 +30,6 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_prove(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
+void add_synth(CLI::App& app, Command& chosen);
 
 }  // namespace ft::apps

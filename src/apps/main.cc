@@ -29,7 +29,8 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
                                      ft::apps::add_convert,
                                      ft::apps::add_inspect,
                                      ft::apps::add_prove,
-                                     ft::apps::add_bench};
+                                     ft::apps::add_bench,
+                                     ft::apps::add_synth};
 
 int report(std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
