@@ -1,7 +1,7 @@
 #include "apps/progress.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <unistd.h>
