@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed beside llama.cpp: compare.py OUR_MODEL THEIR_MODEL.gguf [--llama-bench 'chroot DIR llama-bench'] [-p 512] [-n 64] [-r 5].
 
-Both run alternately, one repetition each, so that a busy moment hits both; ratios are medians of the ratios of each
+Both run alternately, a few runs each, so that a busy moment hits both; ratios are medians of the ratios of each
 repetition. Models must have the same shape and the same bits per weight. THEIR_MODEL is a path as llama-bench sees it.
 """
 import argparse
@@ -12,7 +12,7 @@ import subprocess
 
 
 def ours(program, model, args):
-    command = [program, 'bench', model, '-p', str(args.p), '-n', str(args.n), '-r', '1', '-o', 'json', '--threads', str(args.threads), '--speculate', args.speculate,
+    command = [program, 'bench', model, '-p', str(args.p), '-n', str(args.n), '-r', str(args.inner), '-o', 'json', '--threads', str(args.threads), '--speculate', args.speculate,
                '--kv-type', 'bf16', '--quiet']
     report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     if report['machine']['busy']: print('  the machine was busy')
@@ -20,7 +20,7 @@ def ours(program, model, args):
 
 
 def theirs(model, args):
-    command = shlex.split(args.llama_bench) + ['-m', model, '-p', str(args.p), '-n', str(args.n), '-r', '1', '-o', 'json', '-t', str(args.threads)] + shlex.split(args.llama_options)
+    command = shlex.split(args.llama_bench) + ['-m', model, '-p', str(args.p), '-n', str(args.n), '-r', str(args.inner), '-o', 'json', '-t', str(args.threads)] + shlex.split(args.llama_options)
     report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return {('pp' if r['n_prompt'] else 'tg'): r['avg_ts'] for r in report}
 
@@ -37,6 +37,7 @@ def main():
     parser.add_argument('-p', type=int, default=512)
     parser.add_argument('-n', type=int, default=64)
     parser.add_argument('-r', type=int, default=5)
+    parser.add_argument('--inner', type=int, default=3, help='runs of each start of a program')
     args = parser.parse_args()
     runs = []
     for i in range(args.r):

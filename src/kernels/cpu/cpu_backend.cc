@@ -14,9 +14,9 @@ static_assert(Int8Inputs::kMax <= LinearSchedule::kMaxOps);
 // it.
 
 /// Below this a fork-join (about a microsecond) costs more than the second thread saves.
-constexpr std::size_t kForkCost = std::size_t{16} * 1024;
+constexpr std::size_t kForkCost = std::size_t{24} * 1024;
 /// Smallest share of work worth claiming on its own.
-constexpr std::size_t kMinItemCost = std::size_t{8} * 1024;
+constexpr std::size_t kMinItemCost = std::size_t{32} * 1024;
 /// Largest one: a thread that loses its processor keeps the others waiting for no more than this.
 constexpr std::size_t kMaxItemCost = std::size_t{2} << 20;
 /// Input of a block of rows that stays in a core's L2 cache while all tiles pass over it.
