@@ -27,7 +27,6 @@
 namespace ft::apps {
 namespace {
 
-constexpr int kInterruptedStatus = 130;
 constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
 constexpr std::uint64_t kMaxProbeBytes = std::uint64_t{1} << 40;
@@ -139,10 +138,11 @@ class Benchmark {
     ProgressBar bar("measuring", !options_.quiet && format_ == BenchFormat::kMarkdown);
     const std::size_t n_rounds = options_.repetitions + 1;
     std::vector<std::vector<foretoken::Completion>> completions(results.size());
-    for (std::size_t round = 0; round < n_rounds; ++round) {
+    const auto goes_on = [&] { return !environment_.interrupts.was_interrupted(); };
+    for (std::size_t round = 0; round < n_rounds && goes_on(); ++round) {
       for (std::size_t i = 0; i < results.size(); ++i) {
         foretoken::Completion completion = run_test(engine, results[i].test);
-        if (environment_.interrupts.was_interrupted()) break;
+        if (!goes_on()) break;
         bar.update(round * results.size() + i + 1, n_rounds * results.size());
         if (round == 0) continue;
         results[i].tokens_per_second.push_back(speed_of(results[i].test, completion));

@@ -24,7 +24,7 @@ struct PerplexityOptions {
   ModelOptions model;
   std::string file;
   std::size_t window = 512;
-  OutputOptions output;
+  bool json = false;
 };
 
 struct Score {
@@ -63,7 +63,7 @@ int run(const PerplexityOptions& options) {
   }
   const Score total = score(engine, tokens, options.window);
   const double perplexity = std::exp(total.nats_per_token());
-  if (!options.output.json) {
+  if (!options.json) {
     ResultWriter().write(fmt::format(
         "perplexity {:.4f}: {:.5f} nats per token, {:.5f} per byte ({} tokens, {} bytes)\n",
         perplexity,
@@ -104,7 +104,7 @@ void add_perplexity(CLI::App& app, Command& chosen) {
       ->group("Input");
   options->model.draft_format = "stored";  // nothing is drafted
   add_engine_options(*command, options->model);
-  add_output_options(*command, options->output);
+  add_json_option(*command, options->json);
   command->callback(
       [options, &chosen] { chosen = [options](Environment&) { return run(*options); }; });
 }

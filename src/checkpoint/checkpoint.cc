@@ -401,6 +401,13 @@ std::string Checkpoint::fingerprint() const {
     const std::size_t n = std::min(all.size(), kSampleBytes);
     print.add(all.subspan((all.size() - n) / 2, n));
   }
+  for (const ForeignTensor& tensor : foreign_) {  // integers by rows among them
+    print.add(tensor.name);
+    print.add(tensor.dtype);
+    const std::span<const std::byte> all = bytes(tensor);
+    const std::size_t n = std::min(all.size(), kSampleBytes);
+    print.add(all.subspan((all.size() - n) / 2, n));
+  }
   return print.text();
 }
 

@@ -194,10 +194,21 @@ class Reader {
   const json::Value& value_;
 };
 
+/// A small index must not stand for much memory: every expert's tensors get a descriptor. GLM-5.2
+/// has about 60,000 of them.
+constexpr std::uint64_t kMaxExpertTensors = std::uint64_t{1} << 20;
+constexpr std::size_t kMaxNameBytes = 512;
+
 TensorLayout read_tensor(const json::Value& value, const std::string& list, bool is_dense) {
   const Reader at(value, list);
   TensorLayout tensor;
   tensor.name = at.text("name");
+  if (tensor.name.size() > kMaxNameBytes) {
+    fail("{}: a tensor's name has {} bytes, at most {} are read",
+         list,
+         tensor.name.size(),
+         kMaxNameBytes);
+  }
   const Reader in(value, fmt::format("{}: tensor {}", list, in_quotes(tensor.name)));
   const std::string& format = in.text("format");
   tensor.panels = quant_format_from_name(format);
@@ -352,8 +363,14 @@ ContainerIndex from_json(std::string_view text, std::string_view where) {
          kDenseFileName);
   }
   index.dense = read_tensors(dense, true);
+  std::uint64_t n_expert_tensors = 0;
   for (const json::Value& value : in.array("experts")) {
     index.experts.push_back(read_experts(value, in.where() + ": experts"));
+    n_expert_tensors +=
+        std::uint64_t{index.experts.back().tensors.size()} * index.experts.back().checksums.size();
+    if (n_expert_tensors > kMaxExpertTensors) {
+      fail("{}: more than {} tensors of experts", in.where(), kMaxExpertTensors);
+    }
   }
   check_names(index, where);
   check_layout(index, dense.number("bytes"), where);

@@ -76,6 +76,8 @@ class Verifier {
                                       bytes));
     } catch (const InvalidInput& error) {
       problems_.emplace_back(error.what());
+    } catch (const IoError& error) {
+      problems_.emplace_back(error.what());
     }
   }
 

@@ -142,8 +142,9 @@ void ContainerWriter::open_folder() {
     if (plan_text(found) != plan_text(index_)) {
       fail("{} already is a container, of {} ({}); choose another folder",
            in_quotes(folder_.native()),
-           source_text(found) == source_text(index_) ? "this model in other formats"
-                                                     : "another model",
+           source_text(found) != source_text(index_)     ? "another model"
+           : formats_text(found) != formats_text(index_) ? "this model in other formats"
+                                                         : "this model by another version",
            formats_text(found));
     }
     index_ = found;
@@ -208,9 +209,11 @@ void ContainerWriter::read_journal(const std::string& text) {
     const std::optional<std::uint64_t> checksum =
         words.size() == 3 ? checksum_from_text(words[1]) : std::nullopt;
     if (!checksum || unit >= units_.size() || line != journal_line(unit, *checksum)) break;
-    journal_bytes_ += line.size();
     Unit& done = units_[unit];
-    if (done.is_done || !is_sound[done.file]) continue;
+    if (!is_sound[done.file])
+      break;  // start() makes the file anew: what follows must not be trusted
+    journal_bytes_ += line.size();
+    if (done.is_done) continue;
     done.is_done = true;
     done.checksum = *checksum;
     done_bytes_ += done.bytes;

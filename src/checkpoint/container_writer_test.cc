@@ -181,6 +181,12 @@ TEST_F(ContainerWriterTest, DoesNotTrustUnitsOfAMissingFile) {
     writer.save();
   }
   fs::remove(folder_ / "experts-00001.bin");
+  {
+    ContainerWriter writer(folder_, sample(), kMetadata);
+    EXPECT_TRUE(writer.is_done(1));
+    EXPECT_FALSE(writer.is_done(2));
+    writer.start();  // makes the file again, as zeros; then it is stopped once more
+  }
   const ContainerWriter writer(folder_, sample(), kMetadata);
   EXPECT_TRUE(writer.is_done(1));
   EXPECT_FALSE(writer.is_done(2));

@@ -160,6 +160,8 @@ class Generation final : public Job {
   }
 
   void prefill(Session& session) {
+    prefill_start_us_ = now_us();
+    prefill_end_us_ = prefill_start_us_;
     session.begin(request_.prompt);
     feed(session, request_.prompt.size() - request_.n_untimed);
     n_prefilled_ = 0;

@@ -8,8 +8,8 @@
 // never within one.
 //
 // Verbs are noexcept and check nothing but debug assertions: callers in nn/ have checked shapes.
-// All activations are f32, accumulation is f32. Verbs return when the result is complete. One
-// thread calls a backend at a time.
+// All activations are f32 (products of Activation::kInt8 round theirs), accumulation is f32. Verbs
+// return when the result is complete. One thread calls a backend at a time.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -33,6 +33,8 @@ inline constexpr std::size_t kKeyChunk = 256;
 /// The longest cache row of attend() and index_scores(): bounds the scratch memory of a tile of
 /// rows.
 inline constexpr std::size_t kMaxKeyDim = std::size_t{8} * 1024;
+/// Columns of a weight at most: a row of codes fits the scratch memory of a kernel.
+inline constexpr std::size_t kMaxColumns = std::size_t{1} << 20;
 
 /// How a product with integer weights sees its inputs.
 enum class Activation : std::uint8_t {

@@ -83,6 +83,10 @@ class Inventory {
     ContainerIndex out;
     out.family = "glm_moe_dsa";
     out.converter = options_.converter;
+    out.sources = {{.name = fmt::format(
+                        "synth --routing-skew {} --seed {}", options_.routing_skew, options_.seed),
+                    .bytes = 0,
+                    .identity = options_.seed}};
     const std::string dense(target_format_name(options_.dense));
     out.formats = {{"dense", dense},
                    {"experts", std::string(target_format_name(options_.experts))},

@@ -113,6 +113,17 @@ TEST_F(SyntheticModelTest, GoesOnWhereItWasStopped) {
   EXPECT_EQ(contents(whole / "experts-00003.bin"), contents(part / "experts-00003.bin"));
 }
 
+TEST_F(SyntheticModelTest, DoesNotGoOnWithAnotherSeedOrSkew) {
+  write("whole", options(), 1);
+  ThreadPool pool(1);
+  SyntheticOptions other = options();
+  other.seed += 1;
+  EXPECT_THROW(write_synthetic_model(root_ / "whole", other, pool, {}), InvalidInput);
+  other = options();
+  other.routing_skew = 1;
+  EXPECT_THROW(write_synthetic_model(root_ / "whole", other, pool, {}), InvalidInput);
+}
+
 TEST_F(SyntheticModelTest, SkewBecomesTheRoutersBias) {
   SyntheticOptions wanted = options();
   wanted.routing_skew = 1.5;

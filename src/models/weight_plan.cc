@@ -34,6 +34,16 @@ std::string element_format(DType dtype) {
   return "";
 }
 
+void check_shape(const checkpoint::PanelTensor& found, std::size_t n_rows, std::size_t n_cols) {
+  if (found.n_rows == n_rows && found.n_cols == n_cols) return;
+  fail("checkpoint: tensor '{}' has shape [{}, {}], expected [{}, {}]",
+       found.name,
+       found.n_rows,
+       found.n_cols,
+       n_rows,
+       n_cols);
+}
+
 }  // namespace
 
 WeightPlan::WeightPlan(const checkpoint::Checkpoint& checkpoint,
@@ -80,6 +90,12 @@ Packing::Origin WeightPlan::find_origin(const Packing& packing,
 }
 
 void WeightPlan::add_packing(Packing packing, std::size_t n_out, std::size_t n_in) {
+  if (packing.n_cols > kernels::kMaxColumns) {
+    fail("checkpoint: tensor '{}' has {} columns, {} are supported",
+         packing.name,
+         packing.n_cols,
+         kernels::kMaxColumns);
+  }
   packing.belongs_to = part_;
   packing.expert = expert_;
   packing.origin = find_origin(packing, n_out, n_in);
@@ -152,7 +168,7 @@ void WeightPlan::table(const std::string& name,
                        std::size_t n_rows,
                        std::size_t n_cols,
                        nn::EmbeddingTable& destination) {
-  tables_.push_back({name, &destination});
+  tables_.push_back({name, n_rows, n_cols, &destination});
   if (checkpoint_->find_panels(name) != nullptr) return;
   if (checkpoint::is_integer_matrix(*checkpoint_, name)) {
     integers_.add(*checkpoint_, name, n_rows, n_cols);
@@ -182,13 +198,11 @@ void WeightPlan::check_panels() const {
            found->name,
            quant_format_name(found->format));
     }
-    if (found->n_rows != packing.n_rows || found->n_cols != packing.n_cols) {
-      fail("checkpoint: tensor '{}' has shape [{}, {}], expected [{}, {}]",
-           found->name,
-           found->n_rows,
-           found->n_cols,
-           packing.n_rows,
-           packing.n_cols);
+    check_shape(*found, packing.n_rows, packing.n_cols);
+  }
+  for (const Table& table : tables_) {
+    if (const checkpoint::PanelTensor* found = checkpoint_->find_panels(table.name)) {
+      check_shape(*found, table.n_rows, table.n_cols);
     }
   }
 }
@@ -258,7 +272,7 @@ WeightTotals WeightPlan::totals() const {
   for (const Packing& packing : packings_) {
     if (packing.origin == Packing::Origin::kPanels) {
       const checkpoint::PanelTensor* found = checkpoint_->find_panels(packing.part.entry);
-      // Without the rows that only fill up panels; a table is counted once.
+      // Without the rows that only fill up panels.
       const std::size_t n_rows = packing.up_name.empty() ? packing.n_rows : 2 * packing.part.n_rows;
       add(n_rows * packing.n_cols, found->size_bytes, packing.belongs_to);
     } else if (packing.origin == Packing::Origin::kIntegers) {
@@ -272,6 +286,10 @@ WeightTotals WeightPlan::totals() const {
     }
   }
   for (const Table& table : tables_) {
+    if (const checkpoint::PanelTensor* found = checkpoint_->find_panels(table.name)) {
+      add(found->n_rows * found->n_cols, found->size_bytes, WeightPart::kDense);
+      continue;
+    }
     const auto at = integers_.matrices().find(table.name);
     if (at == integers_.matrices().end() || !counted.insert(table.name).second) continue;
     add(at->second.n_rows * at->second.n_cols,

@@ -166,7 +166,8 @@ class WeightPlan {
   /// Converts vectors, packs matrices into one buffer (which the weights point into, unless they
   /// point into the mapping: panels stay there) and sets every destination. The checkpoint must be
   /// mapped and have passed census(). Blocks; runs on `pool`. Throws InvalidInput naming the tensor
-  /// if an fp8 weight, a scale, or a vector's value is not a finite number.
+  /// if an fp8 weight, a scale, or a vector's value is not a finite number. Panels of a
+  /// container are not read here: their checksums are for verify_container().
   Buffer load(const kernels::Backend& backend, ThreadPool& pool, const Progress& progress) const;
 
  private:
@@ -182,6 +183,8 @@ class WeightPlan {
   };
   struct Table {
     std::string name;
+    std::size_t n_rows = 0;
+    std::size_t n_cols = 0;
     nn::EmbeddingTable* destination = nullptr;
   };
   struct Task;

@@ -32,6 +32,7 @@ namespace ft::kernels {
 inline constexpr std::size_t kScratchFloats = std::size_t{256} * 1024;
 /// A tile of 16 widened cache rows, and what the dots and sums of one head need.
 static_assert(17 * kMaxKeyDim + 16 * kKeyChunk <= kScratchFloats);
+static_assert(kMaxColumns <= kScratchFloats * sizeof(float));
 /// Rows of one LinearTask at most, so that accumulators of a block of rows fit into the scratch
 /// memory.
 inline constexpr std::size_t kMaxTaskRows = 256;
