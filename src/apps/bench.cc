@@ -4,6 +4,7 @@
 #include "apps/bench_report.h"
 #include "apps/commands.h"
 #include "apps/machine_watch.h"
+#include "apps/message.h"
 #include "apps/options.h"
 #include "apps/outcome.h"
 #include "apps/progress.h"
@@ -223,13 +224,13 @@ class Benchmark {
                           .results = std::move(results)};
     ResultWriter().write(out.text(format_));
     if (out.machine.is_busy) {
-      fmt::print(stderr,
-                 "foretoken: the machine is busy: others used {:.0f} % of the processors, {} "
-                 "threads reach {:.2f} of {} times one; these speeds are not stable\n",
-                 100 * out.machine.others_share,
-                 out.machine.n_threads,
-                 out.machine.thread_scaling,
-                 out.machine.n_threads);
+      print_message(
+          "foretoken: the machine is busy: others used {:.0f} % of the processors, {} "
+          "threads reach {:.2f} of {} times one; these speeds are not stable\n",
+          100 * out.machine.others_share,
+          out.machine.n_threads,
+          out.machine.thread_scaling,
+          out.machine.n_threads);
     }
   }
 

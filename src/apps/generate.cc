@@ -1,5 +1,6 @@
 // foretoken generate: plain completion, streamed to standard output.
 #include "apps/commands.h"
+#include "apps/message.h"
 #include "apps/options.h"
 #include "apps/outcome.h"
 #include "apps/progress.h"
@@ -103,10 +104,9 @@ int run(const GenerateOptions& options, Environment& environment) {
   if (result.is_closed()) return 0;
   if (options.output.wants_progress()) {
     const bool needs_newline = !outcome.text.empty() && !outcome.text.ends_with('\n');
-    fmt::print(stderr,
-               "{}{}",
-               needs_newline ? "\n" : "",
-               statistics_text(outcome, engine.model(), options.output.verbose));
+    print_message("{}{}",
+                  needs_newline ? "\n" : "",
+                  statistics_text(outcome, engine.model(), options.output.verbose));
   }
   return environment.interrupts.was_interrupted() ? kInterruptedStatus : 0;
 }

@@ -1,6 +1,7 @@
 // The program `foretoken`: reads the command line, runs a subcommand, turns errors into one line
 // and an exit status.
 #include "apps/commands.h"
+#include "apps/message.h"
 #include "base/error.h"
 #include "foretoken/foretoken.h"
 
@@ -34,7 +35,7 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
 
 int report(std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "foretoken: {}\n", message);
+  ft::apps::print_message("foretoken: {}\n", message);
   return status;
 }
 

@@ -94,7 +94,9 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 
 void add_model_argument(CLI::App& command, std::string& model) {
   command.add_option("MODEL", model, "Model folder, or the name of one that ships [glm-mini]")
-      ->type_name("");
+      ->type_name("")
+      ->check(
+          [](const std::string& name) { return name.empty() ? "is empty, expected a model" : ""; });
 }
 
 void add_engine_options(CLI::App& command, ModelOptions& options) {

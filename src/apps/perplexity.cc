@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ struct PerplexityOptions {
 
 struct Score {
   std::size_t n_tokens = 0;  // scored: all but each window's first
+  std::size_t n_bytes = 0;   // theirs
   double nats = 0;
 
   double nats_per_token() const noexcept { return nats / static_cast<double>(n_tokens); }
+  double nats_per_byte() const noexcept { return nats / static_cast<double>(n_bytes); }
 };
 
 Score score(foretoken::Engine& engine,
@@ -44,6 +47,7 @@ Score score(foretoken::Engine& engine,
     request.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
                           tokens.begin() + static_cast<std::ptrdiff_t>(end));
     request.logprobs = true;
+    total.n_bytes += engine.tokenizer().decode(std::span(request.tokens).subspan(1)).size();
     for (const float logprob : engine.evaluate(request).logprobs) {
       total.nats -= static_cast<double>(logprob);
       ++total.n_tokens;
@@ -68,18 +72,18 @@ int run(const PerplexityOptions& options) {
         "perplexity {:.4f}: {:.5f} nats per token, {:.5f} per byte ({} tokens, {} bytes)\n",
         perplexity,
         total.nats_per_token(),
-        total.nats / static_cast<double>(text.size()),
+        total.nats_per_byte(),
         total.n_tokens,
-        text.size()));
+        total.n_bytes));
     return 0;
   }
   json::Writer out;
   out.begin_object();
   out.member("perplexity", perplexity);
   out.member("nats_per_token", total.nats_per_token());
-  out.member("nats_per_byte", total.nats / static_cast<double>(text.size()));
+  out.member("nats_per_byte", total.nats_per_byte());
   out.member("tokens", std::uint64_t{total.n_tokens});
-  out.member("bytes", std::uint64_t{text.size()});
+  out.member("bytes", std::uint64_t{total.n_bytes});
   out.member("window", std::uint64_t{options.window});
   out.end_object();
   ResultWriter().write(out.text() + "\n");

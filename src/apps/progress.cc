@@ -1,5 +1,7 @@
 #include "apps/progress.h"
 
+#include "apps/message.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -45,20 +47,19 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   next_draw_ = now + kInterval;
   const double share = static_cast<double>(std::min(done, total)) / static_cast<double>(total);
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kWidth));
-  fmt::print(stderr,
-             "\r{} [{}{}] {:3.0f} %{}\x1b[K",
-             label_,
-             std::string(filled, '#'),
-             std::string(kWidth - filled, ' '),
-             share * 100,
-             time_left(done, total));
+  print_message("\r{} [{}{}] {:3.0f} %{}\x1b[K",
+                label_,
+                std::string(filled, '#'),
+                std::string(kWidth - filled, ' '),
+                share * 100,
+                time_left(done, total));
   std::fflush(stderr);
   is_drawn_ = true;
 }
 
 void ProgressBar::clear() {
   if (!is_drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  print_message("\r\x1b[K");
   std::fflush(stderr);
   is_drawn_ = false;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace ft::checkpoint {
 namespace {
@@ -65,6 +66,12 @@ void Checkpoint::read_container() {
            in_quotes(found.path().native()),
            found.size_bytes(),
            file.bytes);
+    }
+    std::vector<std::byte> text(static_cast<std::size_t>(file.bytes));
+    found.read_exactly(text, 0);
+    if (checksum_of(text) != file.checksum) {
+      fail("checkpoint: {} is not what the container's index says; copy it again",
+           in_quotes(found.path().native()));
     }
   }
   read_metadata();

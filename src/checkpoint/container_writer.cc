@@ -135,6 +135,7 @@ void ContainerWriter::open_folder() {
     throw IoError(fmt::format(
         "cannot create the folder {}: {}", in_quotes(folder_.native()), error.message()));
   }
+  lock_.emplace(folder_);
   if (is_there(folder_ / kIndexFileName)) {
     const std::string where = in_quotes((folder_ / kIndexFileName).native());
     const ContainerIndex found =
@@ -148,6 +149,7 @@ void ContainerWriter::open_folder() {
            formats_text(found));
     }
     index_ = found;
+    check_files();
     for (Unit& unit : units_) unit.is_done = true;
     done_bytes_ = total_bytes_;
     state_ = State::kComplete;
@@ -218,6 +220,24 @@ void ContainerWriter::read_journal(const std::string& text) {
     done.checksum = *checksum;
     done_bytes_ += done.bytes;
   }
+}
+
+/// Of a complete container, by size.
+void ContainerWriter::check_files() const {
+  const auto check = [this](const fs::path& path, std::uint64_t bytes) {
+    std::error_code error;
+    const std::uint64_t found = fs::file_size(path, error);
+    if (error || found != bytes) {
+      fail("{} is a container whose file {} {}; remove the folder to write it anew",
+           in_quotes(folder_.native()),
+           in_quotes(path.filename().native()),
+           error ? "cannot be read" : fmt::format("has {} bytes, expected {}", found, bytes));
+    }
+  };
+  for (std::size_t file = 0; file <= index_.experts.size(); ++file) {
+    check(data_path(file), data_bytes(file));
+  }
+  for (const MetadataFile& file : index_.metadata) check(folder_ / file.name, file.bytes);
 }
 
 fs::path ContainerWriter::data_path(std::size_t file) const {

@@ -85,6 +85,7 @@ class ContainerWriter {
 
   void list_units();
   void open_folder();
+  void check_files() const;
   void read_journal(const std::string& text);
   std::string journal_header() const;
   std::filesystem::path data_path(std::size_t file) const;
@@ -94,6 +95,7 @@ class ContainerWriter {
   void start_saving();
 
   std::filesystem::path folder_;
+  std::optional<io::FolderLock> lock_;
   ContainerIndex index_;
   std::vector<MetadataText> metadata_;
   State state_ = State::kNew;

@@ -159,15 +159,17 @@ TEST_F(ContainerWriterTest, GoesOnFromWhateverAKillLeaves) {
   EXPECT_FALSE(fs::exists(folder_ / kIndexFileName));
   EXPECT_THAT(message_of([&] { Checkpoint::open(folder_); }), HasSubstr("did not finish"));
   std::ofstream(folder_ / kJournalFileName, std::ios::app) << "4 0123456789abcd";
-  ContainerWriter writer(folder_, sample(), kMetadata);
-  EXPECT_EQ(writer.state(), ContainerWriter::State::kResumed);
-  EXPECT_TRUE(writer.is_done(0) && writer.is_done(1) && writer.is_done(3));
-  EXPECT_FALSE(writer.is_done(2) || writer.is_done(4));
-  writer.start();
-  for (std::size_t i = 0; i < writer.n_units(); ++i) {
-    if (!writer.is_done(i)) write_unit(writer, i, 500);
+  {
+    ContainerWriter writer(folder_, sample(), kMetadata);
+    EXPECT_EQ(writer.state(), ContainerWriter::State::kResumed);
+    EXPECT_TRUE(writer.is_done(0) && writer.is_done(1) && writer.is_done(3));
+    EXPECT_FALSE(writer.is_done(2) || writer.is_done(4));
+    writer.start();
+    for (std::size_t i = 0; i < writer.n_units(); ++i) {
+      if (!writer.is_done(i)) write_unit(writer, i, 500);
+    }
+    writer.finish();
   }
-  writer.finish();
   EXPECT_EQ(files_of(folder_), expected);
   EXPECT_EQ(ContainerWriter(folder_, sample(), kMetadata).state(),
             ContainerWriter::State::kComplete);
@@ -190,6 +192,22 @@ TEST_F(ContainerWriterTest, DoesNotTrustUnitsOfAMissingFile) {
   const ContainerWriter writer(folder_, sample(), kMetadata);
   EXPECT_TRUE(writer.is_done(1));
   EXPECT_FALSE(writer.is_done(2));
+}
+
+TEST_F(ContainerWriterTest, IsAloneInItsFolder) {
+  {
+    const ContainerWriter writer(folder_, sample(), kMetadata);
+    EXPECT_THAT(message_of([&] { ContainerWriter(folder_, sample(), kMetadata); }),
+                HasSubstr("another program is writing"));
+  }
+  const ContainerWriter next(folder_, sample(), kMetadata);
+}
+
+TEST_F(ContainerWriterTest, NamesWhatACompleteContainerLacks) {
+  write_all(folder_, 500);
+  fs::remove(folder_ / "experts-00001.bin");
+  EXPECT_THAT(message_of([&] { ContainerWriter(folder_, sample(), kMetadata); }),
+              HasSubstr("whose file 'experts-00001.bin' cannot be read"));
 }
 
 TEST_F(ContainerWriterTest, RefusesOtherFolders) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <system_error>
@@ -80,6 +81,15 @@ void AppendFile::append(std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   sync_data(fd_, path_);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (!fd_.is_open()) failed("open the folder", folder, errno);
+  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0) return;
+  if (errno != EWOULDBLOCK) failed("lock the folder", folder, errno);
+  fail("another program is writing into {}; wait for it, or choose another folder",
+       in_quotes(folder.native()));
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view contents) {

@@ -41,6 +41,16 @@ class AppendFile {
   UniqueFd fd_;
 };
 
+/// Held by the one program that writes into a folder; a kill releases it.
+class FolderLock {
+ public:
+  /// Throws InvalidInput if another program holds it, IoError.
+  explicit FolderLock(const std::filesystem::path& folder);
+
+ private:
+  UniqueFd fd_;
+};
+
 /// Replaces or creates `path` in one step: after a crash it has the old contents or all of the new
 /// ones. Leaves "<path>.part" behind if it is killed.
 void write_atomically(const std::filesystem::path& path, std::string_view contents);
