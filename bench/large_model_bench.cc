@@ -2,8 +2,9 @@
 // iteration first takes the limit, then runs the kernel, and `of_limit` is the median of the
 // ratios. Arguments: rows, threads.
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "kernels/kernels.h"
-#include "machine_limits.h"
+#include "kernels/probe.h"
 #include "tensor/formats/quantized_matrix.h"
 
 #include <algorithm>
@@ -20,7 +21,10 @@
 namespace ft::kernels {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Timer = std::chrono::steady_clock;
+
+/// As likely to be interrupted as what is measured beside it.
+constexpr std::size_t kPeakUs = 10'000;
 
 /// How the weights of a case are stored and used.
 struct Kind {
@@ -141,9 +145,9 @@ void measure(benchmark::State& state,
   std::vector<double> shares;
   for (auto _ : state) {
     const double before = limit();
-    const Clock::time_point start = Clock::now();
+    const Timer::time_point start = Timer::now();
     backend.matmul(ops);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(Timer::now() - start).count();
     state.SetIterationTime(seconds);
     shares.push_back((before + limit()) / 2 / seconds);
   }
@@ -178,9 +182,16 @@ void stream(benchmark::State& state, Isa isa, Kind kind) {
   const auto backend = make_cpu_backend(isa, pool);
   const Weights& weights = weights_of(*backend, kind, 12288, 6144, std::size_t{1} << 30);
   const Operands operands(weights.all(), static_cast<std::size_t>(state.range(0)));
-  measure(state, *backend, operands.ops, [&] { return read_seconds(pool, weights.bytes()); });
+  const SteadyClock clock;
+  const Probe probe(isa, pool, clock);
+  const std::span<const std::byte> bytes = weights.bytes();
+  const std::span<const float> buffer{reinterpret_cast<const float*>(bytes.data()),
+                                      bytes.size() / sizeof(float)};
+  measure(state, *backend, operands.ops, [&] {
+    return static_cast<double>(bytes.size()) / probe.read_bytes_per_s(buffer, 1);
+  });
   state.counters["GB/s"] = benchmark::Counter(
-      static_cast<double>(weights.bytes().size()) * 1e-9 * static_cast<double>(state.iterations()),
+      static_cast<double>(bytes.size()) * 1e-9 * static_cast<double>(state.iterations()),
       benchmark::Counter::kIsRate);
 }
 
@@ -191,27 +202,31 @@ void prefill(benchmark::State& state, Isa isa, Kind kind, std::size_t n_out, std
   const Weights& weights = weights_of(*backend, kind, n_out, n_in, 0);
   const auto n_rows = static_cast<std::size_t>(state.range(0));
   const Operands operands(weights.all(), n_rows);
-  const double multiply_adds = static_cast<double>(n_rows) * double(n_out) * double(n_in);
-  const auto peak = kind.activation == Activation::kInt8 ? int8_peak : f32_peak;
+  const double ops = 2 * static_cast<double>(n_rows) * double(n_out) * double(n_in);
+  const SteadyClock clock;
+  const Probe probe(isa, pool, clock);
   measure(state, *backend, operands.ops, [&] {
-    const double rate = peak(pool);
-    return rate == 0 ? 0 : multiply_adds / rate;
+    const double rate = kind.activation == Activation::kInt8
+                            ? probe.int8_ops_per_s(kPeakUs)
+                            : probe.f32_ops_per_s(pool.n_threads(), kPeakUs);
+    return rate == 0 ? 0 : ops / rate;
   });
-  state.counters["GOP/s"] =
-      benchmark::Counter(2 * multiply_adds * 1e-9 * static_cast<double>(state.iterations()),
-                         benchmark::Counter::kIsRate);
+  state.counters["GOP/s"] = benchmark::Counter(ops * 1e-9 * static_cast<double>(state.iterations()),
+                                               benchmark::Counter::kIsRate);
 }
 
 void limits(benchmark::State& state) {
   ThreadPool pool(static_cast<std::size_t>(state.range(0)));
+  const SteadyClock clock;
+  const Probe probe(usable_isas().front(), pool, clock);
   std::vector<double> int8;
   std::vector<double> f32;
   for (auto _ : state) {
-    int8.push_back(int8_peak(pool));
-    f32.push_back(f32_peak(pool));
+    int8.push_back(probe.int8_ops_per_s(kPeakUs));
+    f32.push_back(probe.f32_ops_per_s(pool.n_threads(), kPeakUs));
   }
-  state.counters["int8_GOP/s"] = 2e-9 * median(int8);
-  state.counters["f32_GFLOP/s"] = 2e-9 * median(f32);
+  state.counters["int8_GOP/s"] = 1e-9 * median(int8);
+  state.counters["f32_GFLOP/s"] = 1e-9 * median(f32);
 }
 
 benchmark::internal::Benchmark* add(const std::string& name, auto function, auto... args) {

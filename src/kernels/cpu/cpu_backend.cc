@@ -22,6 +22,13 @@ constexpr std::size_t kMaxItemCost = std::size_t{2} << 20;
 /// Input of a block of rows that stays in a core's L2 cache while all tiles pass over it.
 constexpr std::size_t kBlockInputBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinBlockRows = 48;
+/// What counts of a row of 8-bit codes: they are multiplied in chunks of columns, so more rows pay
+/// off than the cache holds whole.
+constexpr std::size_t kInt8RowBytes = 4096;
+/// From so many rows on, integer weights are multiplied four panels at a time: a step must hold
+/// them.
+constexpr std::size_t kManyRows = 17;
+constexpr std::size_t kStepTiles = 4 / kTilePanels;
 /// Int8 inputs of one call: a thousand rows of the widest layer of a large model.
 constexpr std::size_t kInt8InputBytes = std::size_t{32} << 20;
 
@@ -54,11 +61,12 @@ Tiles packed_tiles(const WeightFormat& format, const Weight& weight, bool is_gat
           .per_step = is_gate_up && format.tile_units == 1 ? std::size_t{2} : std::size_t{1}};
 }
 
-Tiles panel_tiles(const QuantMatrix& matrix) noexcept {
+Tiles panel_tiles(const QuantMatrix& matrix, std::size_t n_rows) noexcept {
   const std::size_t blocks = kTilePanels * matrix.n_blocks();
   return {.n = divide_up(matrix.n_panels(), kTilePanels),
           .bytes = blocks * block_code_bytes(matrix.format),
-          .elements = blocks * kPanelRows * kQuantGroup};
+          .elements = blocks * kPanelRows * kQuantGroup,
+          .per_step = n_rows >= kManyRows ? kStepTiles : std::size_t{1}};
 }
 
 /// What a row beside the first adds to a tile's cost. Four rows of multiply-adds take about as long
@@ -73,7 +81,7 @@ LinearPlan plan_shape(const WeightFormat& format, const Op& op, std::size_t n_th
   assert(op.x.n_cols == weight.n_in);
   constexpr bool kIsGateUp = std::is_same_v<Op, SwigluOp>;
   assert(!kIsGateUp || weight.quant.n_rows % (2 * kPanelRows) == 0);
-  const Tiles tiles = weight.quant.codes != nullptr ? panel_tiles(weight.quant)
+  const Tiles tiles = weight.quant.codes != nullptr ? panel_tiles(weight.quant, op.y.n_rows)
                                                     : packed_tiles(format, weight, kIsGateUp);
   LinearPlan plan;
   plan.n_tiles = tiles.n;
@@ -82,9 +90,11 @@ LinearPlan plan_shape(const WeightFormat& format, const Op& op, std::size_t n_th
   if (op.y.n_rows == 0) {
     return plan;
   }
-  const std::size_t row_bytes =
-      std::max<std::size_t>(1, op.x.n_cols * (weight.activation == Activation::kInt8 ? 1 : 4));
-  const std::size_t cached_rows = std::max(kMinBlockRows, kBlockInputBytes / row_bytes);
+  const std::size_t row_bytes = weight.activation == Activation::kInt8
+                                    ? std::min(op.x.n_cols, kInt8RowBytes)
+                                    : op.x.n_cols * sizeof(float);
+  const std::size_t cached_rows =
+      std::max(kMinBlockRows, kBlockInputBytes / std::max<std::size_t>(1, row_bytes));
   const std::size_t wanted = divide_up(op.y.n_rows, std::min(cached_rows, kMaxTaskRows));
   // A narrow matrix needs more row blocks to occupy the threads.
   const std::size_t for_threads = divide_up(4 * n_threads, plan.steps_per_block);
