@@ -98,7 +98,7 @@ struct EngineOptions {
   /// Weights of the model's own draft head, its layer and a copy of the output head: "q8" or "q4"
   /// quantizes what is stored wider, "stored" leaves it. Fewer bytes per draft; it may change
   /// drafts, never a result.
-  std::string draft_format = "q8";
+  std::string draft_format = "q4";
   Compat compat;
   /// Called with weight bytes done and in total while the model loads; may be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;

@@ -43,12 +43,6 @@ struct ConvertOptions {
   OutputOptions output;
 };
 
-models::TargetFormat format_of(const std::string& name, std::string_view option) {
-  const std::optional<models::TargetFormat> format = models::target_format_from_name(name);
-  if (!format) fail("{} is {}, expected q4, q8, bf16, f16, f32 or fp8", option, in_quotes(name));
-  return *format;
-}
-
 /// Whether `inner` is `outer` or lies in it. Both as far as they exist.
 bool is_inside(const fs::path& inner, const fs::path& outer) {
   const fs::path in = fs::weakly_canonical(inner);
@@ -70,10 +64,10 @@ models::ConversionResult convert(const ConvertOptions& options,
                                  const checkpoint::Checkpoint& checkpoint,
                                  Environment& environment) {
   models::ConversionOptions wanted;
-  wanted.formats = {.dense = format_of(options.dense_format, "--dense-format"),
-                    .experts = format_of(options.expert_format, "--expert-format"),
-                    .mtp = format_of(options.mtp_format, "--mtp-format"),
-                    .head = format_of(options.head_format, "--head-format")};
+  wanted.formats = {.dense = weight_format(options.dense_format, "--dense-format"),
+                    .experts = weight_format(options.expert_format, "--expert-format"),
+                    .mtp = weight_format(options.mtp_format, "--mtp-format"),
+                    .head = weight_format(options.head_format, "--head-format")};
   wanted.converter = std::string("foretoken ") + FT_VERSION;
   ProgressBar bar("converting", options.output.wants_progress());
   wanted.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };

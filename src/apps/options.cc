@@ -375,4 +375,10 @@ std::vector<foretoken::Token> parse_token_ids(const std::string& text) {
   return out;
 }
 
+models::TargetFormat weight_format(const std::string& name, std::string_view option) {
+  const std::optional<models::TargetFormat> format = models::target_format_from_name(name);
+  if (!format) fail("{} is {}, expected q4, q8, bf16, f16, f32 or fp8", option, in_quotes(name));
+  return *format;
+}
+
 }  // namespace ft::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "foretoken/foretoken.h"
+#include "models/conversion.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,7 @@ struct ModelOptions {
   std::size_t n_threads = 0;
   std::string isa = "auto";
   std::string kv_type = "bf16";
-  std::string draft_format = "q8";
+  std::string draft_format = "q4";
   std::string experts = "auto";
   std::string ram_budget = "auto";
 };
@@ -103,5 +104,8 @@ std::vector<std::size_t> parse_counts(const std::string& list,
 std::optional<std::size_t> parse_draft_tokens(const std::string& text);
 /// "1,2,3" with optional blanks → ids. Throws InvalidInput naming the first entry that is no id.
 std::vector<foretoken::Token> parse_token_ids(const std::string& text);
+
+/// Of --expert-format and its like. Throws InvalidInput naming the option.
+models::TargetFormat weight_format(const std::string& name, std::string_view option);
 
 }  // namespace ft::apps

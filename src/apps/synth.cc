@@ -44,12 +44,6 @@ double fraction_of(const std::string& width) {
   fail("--width is {}, expected full or a fraction such as 0.25", in_quotes(width));
 }
 
-models::TargetFormat format_of(const std::string& name, std::string_view option) {
-  const std::optional<models::TargetFormat> format = models::target_format_from_name(name);
-  if (!format) fail("{} is {}, expected q4, q8, bf16 or fp8", option, in_quotes(name));
-  return *format;
-}
-
 models::SyntheticShape shape_of(const SynthOptions& options) {
   models::SyntheticShape shape =
       models::synthetic_shape(options.n_layers, fraction_of(options.width));
@@ -67,8 +61,8 @@ int run(const SynthOptions& options, Environment& environment) {
   if (options.destination.empty()) fail("synth: DST is empty, expected the folder to write");
   models::SyntheticOptions wanted;
   wanted.shape = shape_of(options);
-  wanted.experts = format_of(options.expert_format, "--expert-format");
-  wanted.dense = format_of(options.dense_format, "--dense-format");
+  wanted.experts = weight_format(options.expert_format, "--expert-format");
+  wanted.dense = weight_format(options.dense_format, "--dense-format");
   wanted.routing_skew = options.routing_skew;
   wanted.seed = options.seed;
   wanted.converter = std::string("foretoken ") + FT_VERSION;

@@ -97,10 +97,8 @@ class Checkpoint {
   const ForeignTensor* find_foreign(std::string_view name) const noexcept;
   const PanelTensor* find_panels(std::string_view name) const noexcept;
 
-  /// The index of a container, or nullptr. Expert layers keep their order; the file of layer i is
-  /// expert_file(i).
+  /// The index of a container, or nullptr. Its expert layers are shards 1 … in order.
   const ContainerIndex* container() const noexcept { return index_ ? &*index_ : nullptr; }
-  const std::filesystem::path& expert_file(std::size_t i) const { return shards_[i + 1].path; }
 
   /// Checks every requirement before anything is mapped. Throws one InvalidInput that lists what is
   /// missing (ranges of layers folded into "layers 5-9"), or else names the first tensor of wrong

@@ -327,6 +327,8 @@ TEST_F(CheckpointTest, FingerprintFollowsTheWeights_NotTheShards) {
   EXPECT_NE(print_of({{a, {"b", "F16", {1, 2}, "xxxx"}}}), print);
   EXPECT_NE(print_of({{a, {"b", "BF16", {1, 2}, "xxxy"}}}), print);
   EXPECT_NE(print_of({{a}}), print);
+  const TestTensor integers{"b", "U8", {4}, "xxxx"};  // of a type with a reader elsewhere
+  EXPECT_NE(print_of({{a, integers}}), print_of({{a, {"b", "U8", {4}, "xxxy"}}}));
 }
 
 TEST_F(CheckpointTest, RefusesToReadBytesBeforeMapping) {

@@ -5,8 +5,6 @@
 #include "json/json.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 namespace ft::checkpoint {
 namespace {
@@ -48,10 +46,6 @@ std::optional<std::uint64_t> tensor_bytes(const TensorLayout& tensor) {
 }
 
 /// `n` up to the next multiple. Below 2^63 + 2^62 if n is.
-std::uint64_t align(std::uint64_t n, std::uint64_t alignment) {
-  return (n + alignment - 1) / alignment * alignment;
-}
-
 /// Places tensors one behind the other from 0; returns the end.
 std::uint64_t place(std::vector<TensorLayout>& tensors, std::string_view where) {
   std::uint64_t end = 0;
@@ -63,7 +57,7 @@ std::uint64_t place(std::vector<TensorLayout>& tensors, std::string_view where) 
     }
     tensor.offset = end;
     tensor.bytes = *bytes;
-    end = align(end + tensor.bytes, kTensorAlignment);
+    end = align_up(end + tensor.bytes, kTensorAlignment);
   }
   return end;
 }
@@ -71,7 +65,7 @@ std::uint64_t place(std::vector<TensorLayout>& tensors, std::string_view where) 
 void lay_out(ContainerIndex& index, std::string_view where) {
   place(index.dense, where);
   for (ExpertLayer& layer : index.experts) {
-    layer.extent_bytes = align(place(layer.tensors, where), kExtentAlignment);
+    layer.extent_bytes = align_up(place(layer.tensors, where), kExtentAlignment);
     std::uint64_t total = 0;
     if (__builtin_mul_overflow(layer.extent_bytes, layer.checksums.size(), &total) ||
         total > std::uint64_t{1} << 62) {
@@ -384,7 +378,7 @@ std::string_view format_name(const TensorLayout& tensor) noexcept {
 }
 
 std::uint64_t ContainerIndex::dense_bytes() const noexcept {
-  return dense.empty() ? 0 : align(dense.back().offset + dense.back().bytes, kTensorAlignment);
+  return dense.empty() ? 0 : align_up(dense.back().offset + dense.back().bytes, kTensorAlignment);
 }
 
 void lay_out(ContainerIndex& index) {

@@ -29,6 +29,13 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 /// Every expert starts and ends on a multiple of this, so that one direct read gets it.
 inline constexpr std::uint64_t kExtentAlignment = 4096;
 
+/// A longer index is refused unread; GLM-5.2's has about 3 MB.
+inline constexpr std::size_t kMaxContainerIndexBytes = std::size_t{160} << 20;
+
+constexpr std::uint64_t align_up(std::uint64_t n, std::uint64_t alignment) noexcept {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
 /// One tensor. With `panels` its bytes are the codes and then the scales of a QuantMatrix, `dtype`
 /// is the scales'; else its elements row by row.
 struct TensorLayout {

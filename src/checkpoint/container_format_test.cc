@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +101,26 @@ TEST(ContainerFormat, ReadsWhatItWrites) {
   EXPECT_EQ(back.sources[0].identity, 0xfedcba9876543210U);
   EXPECT_EQ(back.experts[0].checksums[1], std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(back.formats, index.formats);
+}
+
+TEST(ContainerFormat, RefusesASmallIndexThatStandsForMuch) {
+  ContainerIndex index = sample();
+  ExpertLayer& layer = index.experts[0];
+  layer.tensors.clear();
+  for (int i = 0; i < 1025; ++i) {
+    layer.tensors.push_back(elements(fmt::format("e.{{}}.{}", i), DType::kF32, {0}));
+  }
+  layer.checksums.assign(1024, 0);
+  lay_out(index);
+  EXPECT_THAT(message_of(write_container_index(index)), HasSubstr("tensors of experts"));
+  layer.tensors.pop_back();
+  lay_out(index);
+  EXPECT_EQ(message_of(write_container_index(index)), "");
+
+  index = sample();
+  index.dense[0].name = std::string(513, 'n');
+  lay_out(index);
+  EXPECT_THAT(message_of(write_container_index(index)), HasSubstr("name has 513 bytes"));
 }
 
 TEST(ContainerFormat, FindsEveryFlippedBit) {

@@ -10,7 +10,6 @@
 namespace ft::checkpoint {
 namespace {
 
-constexpr std::size_t kMaxIndexBytes = std::size_t{160} << 20;
 constexpr std::uint64_t kSampleBytes = 4096;
 
 std::string expert_tensor_name(const std::string& pattern, std::uint64_t expert) {
@@ -58,7 +57,8 @@ void Checkpoint::add_tensor(const TensorLayout& layout,
 
 void Checkpoint::read_container() {
   const std::filesystem::path path = folder_ / kIndexFileName;
-  index_ = parse_container_index(io::read_text(path, kMaxIndexBytes), in_quotes(path.native()));
+  index_ =
+      parse_container_index(io::read_text(path, kMaxContainerIndexBytes), in_quotes(path.native()));
   for (const MetadataFile& file : index_->metadata) {
     const io::File found = io::File::open(folder_ / file.name);
     if (found.size_bytes() != file.bytes) {
@@ -75,6 +75,12 @@ void Checkpoint::read_container() {
     }
   }
   read_metadata();
+  const json::Value* type = config_.find("model_type");
+  if (type == nullptr || !type->is_string() || type->as_string("model_type") != index_->family) {
+    fail("checkpoint: {} is a container of family {}, its config.json says another",
+         in_quotes(folder_.native()),
+         in_quotes(index_->family));
+  }
   add_data_file(std::string(kDenseFileName), index_->dense_bytes());
   for (const TensorLayout& tensor : index_->dense)
     add_tensor(tensor, tensor.name, 0, tensor.offset);

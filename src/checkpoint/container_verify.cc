@@ -12,7 +12,6 @@ namespace ft::checkpoint {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-constexpr std::size_t kMaxIndexBytes = std::size_t{160} << 20;
 
 class Verifier {
  public:
@@ -23,7 +22,8 @@ class Verifier {
   std::vector<std::string> run() {
     const std::filesystem::path path = folder_ / kIndexFileName;
     try {
-      index_ = parse_container_index(io::read_text(path, kMaxIndexBytes), in_quotes(path.native()));
+      index_ = parse_container_index(io::read_text(path, kMaxContainerIndexBytes),
+                                     in_quotes(path.native()));
     } catch (const InvalidInput& error) {
       return {error.what()};
     }

@@ -14,17 +14,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxJournalBytes = std::size_t{64} << 20;
-constexpr std::size_t kMaxIndexBytes = std::size_t{160} << 20;
 // Units are synced in portions: one sync costs milliseconds, and a kill loses at most two portions.
 // They start small, so that small models go on too.
 constexpr std::uint64_t kFirstPortionBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLargestPortionBytes = std::uint64_t{64} << 20;
 // For the index, the journal and the folder's own blocks.
 constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
-
-std::uint64_t align(std::uint64_t n, std::uint64_t alignment) {
-  return (n + alignment - 1) / alignment * alignment;
-}
 
 std::string text_checksum(std::string_view text) {
   return checksum_text(checksum_of(std::as_bytes(std::span(text))));
@@ -112,7 +107,7 @@ ContainerWriter::~ContainerWriter() = default;
 void ContainerWriter::list_units() {
   for (const TensorLayout& tensor : index_.dense) {
     units_.push_back(
-        {.file = 0, .offset = tensor.offset, .bytes = align(tensor.bytes, kTensorAlignment)});
+        {.file = 0, .offset = tensor.offset, .bytes = align_up(tensor.bytes, kTensorAlignment)});
   }
   for (std::size_t i = 0; i < index_.experts.size(); ++i) {
     const ExpertLayer& layer = index_.experts[i];
@@ -138,8 +133,8 @@ void ContainerWriter::open_folder() {
   lock_.emplace(folder_);
   if (is_there(folder_ / kIndexFileName)) {
     const std::string where = in_quotes((folder_ / kIndexFileName).native());
-    const ContainerIndex found =
-        parse_container_index(io::read_text(folder_ / kIndexFileName, kMaxIndexBytes), where);
+    const ContainerIndex found = parse_container_index(
+        io::read_text(folder_ / kIndexFileName, kMaxContainerIndexBytes), where);
     if (plan_text(found) != plan_text(index_)) {
       fail("{} already is a container, of {} ({}); choose another folder",
            in_quotes(folder_.native()),

@@ -129,7 +129,7 @@ TEST_F(ContainerWriterTest, WritesWhatTheReaderFinds) {
   ASSERT_NE(down, nullptr);
   EXPECT_EQ(down->offset_bytes, 2U * 8192 + 64);  // 36 bytes before it, then zeros
   EXPECT_EQ(checkpoint.bytes(*down)[0], content(4, 37)[36]);
-  EXPECT_EQ(checkpoint.expert_file(0).filename(), "experts-00001.bin");
+  EXPECT_EQ(checkpoint.shards()[1].path.filename(), "experts-00001.bin");
 }
 
 TEST_F(ContainerWriterTest, BytesDependNeitherOnPiecesNorOnOrder) {
@@ -192,6 +192,23 @@ TEST_F(ContainerWriterTest, DoesNotTrustUnitsOfAMissingFile) {
   const ContainerWriter writer(folder_, sample(), kMetadata);
   EXPECT_TRUE(writer.is_done(1));
   EXPECT_FALSE(writer.is_done(2));
+}
+
+TEST_F(ContainerWriterTest, OpensOnlyWithItsOwnSmallFiles) {
+  write_all(folder_, 500);
+  std::ofstream(folder_ / "config.json") << "{\"model_type\": \"best\"}";
+  EXPECT_THAT(message_of([&] { Checkpoint::open(folder_); }),
+              AllOf(HasSubstr("config.json"), HasSubstr("is not what the container's index says")));
+}
+
+TEST_F(ContainerWriterTest, OpensOnlyAsTheFamilyItWasMadeFrom) {
+  ContainerIndex index = sample();
+  index.family = "another";
+  ContainerWriter writer(folder_, index, kMetadata);
+  writer.start();
+  for (std::size_t i = 0; i < writer.n_units(); ++i) write_unit(writer, i, 500);
+  writer.finish();
+  EXPECT_THAT(message_of([&] { Checkpoint::open(folder_); }), HasSubstr("family 'another'"));
 }
 
 TEST_F(ContainerWriterTest, IsAloneInItsFolder) {

@@ -1,6 +1,5 @@
 #include "models/conversion.h"
 
-#include "base/buffer.h"
 #include "base/error.h"
 #include "checkpoint/container_writer.h"
 #include "checkpoint/metadata_files.h"

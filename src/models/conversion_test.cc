@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "checkpoint/container_verify.h"
 #include "models/glm_test_model.h"
+#include "models/weight_plan.h"
 #include "tensor/formats/float_formats.h"
 #include "testing/tiny_glm.h"
 
@@ -318,6 +319,13 @@ TEST_F(ConversionTest, IntegerCheckpointsLoadDirectlyAndConvertWithoutLoss) {
   EXPECT_EQ(run(target()), direct);
 
   checkpoint::Checkpoint container = checkpoint::Checkpoint::open(target());
+  EXPECT_EQ(inspect_model(container).config.n_parameters,
+            inspect_model(checkpoint::Checkpoint::open(source())).config.n_parameters);
+  const checkpoint::PanelTensor& embedding = *container.find_panels("model.embed_tokens.weight");
+  nn::EmbeddingTable table;
+  WeightPlan plan(container, 128, 128);
+  plan.table(embedding.name, embedding.n_rows + 1, embedding.n_cols, table);
+  EXPECT_THROW(plan.census(), InvalidInput);
   container.map();
   const std::string name = "model.layers.1.self_attn.q_b_proj.weight";
   const QuantMatrix q_b = container.panels(*container.find_panels(name));
@@ -329,6 +337,16 @@ TEST_F(ConversionTest, IntegerCheckpointsLoadDirectlyAndConvertWithoutLoss) {
     std::memcpy(&value, tensor.bytes.data() + 4 * i, sizeof value);
     ASSERT_EQ(q_b.at(i / tensor.shape[1], i % tensor.shape[1]), value) << i;
   }
+}
+
+TEST_F(ConversionTest, RefusesRowsLongerThanKernelsTake) {
+  write(testing::make_tiny_glm({}));
+  const auto checkpoint = checkpoint::Checkpoint::open(source());
+  WeightPlan plan(checkpoint, 128, 128);
+  kernels::Weight weight;
+  plan.matrix("x", 1, kernels::kMaxColumns, MatrixUse::kExact, weight);
+  EXPECT_THROW(plan.matrix("y", 1, kernels::kMaxColumns + 1, MatrixUse::kExact, weight),
+               InvalidInput);
 }
 
 TEST_F(ConversionTest, RefusesIntegersThatAreTooCoarse) {

@@ -517,6 +517,22 @@ TEST_F(GlmModelTest, RefusesDamagedWeightsByName) {
   EXPECT_THAT(refusal(bad_bias), HasSubstr("'model.layers.2.mlp.gate.e_score_correction_bias'"));
 }
 
+TEST_F(GlmModelTest, RoundsOnlyNumbersForTheDraftHead) {
+  TinyGlm glm = testing::make_tiny_glm({});
+  const std::string name = "model.layers.5.mlp.experts.1.up_proj.weight";
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(glm.tensors.at(name).bytes.data(), &infinity, sizeof infinity);
+  EXPECT_EQ(refusal(glm), "");  // as stored, it is the draft head's own trouble
+  LoadOptions options;
+  options.draft_format = QuantFormat::kQ4;
+  try {
+    load(glm, kernels::Isa::kRef, 1, options);
+    FAIL();
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'" + name + "'"));
+  }
+}
+
 TEST_F(GlmModelTest, RefusesWrongInventories) {
   const TinyGlm good = testing::make_tiny_glm({.format = TinyFormat::kFp8});
   TinyGlm missing = good;
