@@ -1,0 +1,88 @@
+// Many large reads at once, past the page cache: how experts come from the drive.
+#pragma once
+
+#include "io/file.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ft::io {
+
+/// Offsets, sizes and destinations of bulk reads are multiples of this.
+inline constexpr std::size_t kBulkAlignment = 4096;
+
+/// A regular file open for bulk reads: O_DIRECT where the file system takes it, else buffered.
+class BulkFile {
+ public:
+  /// `direct` false asks for buffered reads. Throws as File::open.
+  static BulkFile open(const std::filesystem::path& path, bool direct);
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  bool is_direct() const noexcept { return is_direct_; }
+  int descriptor() const noexcept { return fd_.get(); }
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;
+  std::uint64_t size_bytes_ = 0;
+  bool is_direct_ = false;
+};
+
+enum class ReadPriority : std::uint8_t {
+  kDemand,  // somebody waits
+  kAhead,   // a guess: waits behind every demand
+};
+
+struct ReadRequest {
+  const BulkFile* file = nullptr;  // outlives the request
+  std::uint64_t offset = 0;
+  std::span<std::byte> destination;
+  std::uint64_t tag = 0;  // comes back with the result; unique among requests not finished
+  ReadPriority priority = ReadPriority::kDemand;
+};
+
+/// The end of one request. Only with an empty `error` the destination holds the bytes.
+struct ReadResult {
+  std::uint64_t tag = 0;
+  std::int64_t latency_us = 0;  // from its first piece handed to the kernel to its last one done
+  std::string error;            // "cannot read 'FILE': wanted N bytes at offset O, got G: REASON"
+};
+
+/// Splits requests into pieces and keeps a bounded number of them at the drive. One thread submits
+/// and waits; wake() is for any thread. Destruction waits until the kernel has let go of every
+/// destination.
+class ReadQueue {
+ public:
+  virtual ~ReadQueue() = default;
+  /// "io_uring", "threads": for logs.
+  virtual std::string_view name() const noexcept = 0;
+  /// Never blocks for a read.
+  virtual void submit(std::span<const ReadRequest> requests) = 0;
+  /// A kAhead request not finished yet becomes kDemand.
+  virtual void promote(std::uint64_t tag) noexcept = 0;
+  /// Blocks until a request has finished or wake() was called since the last return; appends what
+  /// has finished.
+  virtual void wait(std::vector<ReadResult>& finished) = 0;
+  virtual void wake() noexcept = 0;
+};
+
+struct ReadQueueOptions {
+  enum class Kind { kAuto, kUring, kThreads };
+  Kind kind = Kind::kAuto;  // auto: io_uring, or threads where it is refused
+  std::size_t piece_bytes = std::size_t{1} << 20;
+  std::size_t depth = 12;  // pieces at the drive at once
+  /// Memory that destinations lie in, registered with the kernel if it allows; must outlive the
+  /// queue.
+  std::vector<std::span<std::byte>> buffers;
+};
+
+/// Throws IoError if kUring is asked for and refused.
+std::unique_ptr<ReadQueue> make_read_queue(const ReadQueueOptions& options);
+
+}  // namespace ft::io
