@@ -3,13 +3,17 @@
 // is a matrix of hundreds of requests.
 #include "apps/difference.h"
 #include "apps/outcome.h"
+#include "base/thread_pool.h"
 #include "engine/engine.h"
 #include "engine/open_engine.h"
 #include "foretoken/foretoken.h"
 #include "program.h"
 #include "testing/adversary_source.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <sched.h>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -148,6 +152,49 @@ TEST_P(ExactnessBeyondTopK, LongPrompt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(GlmMini, ExactnessBeyondTopK, ::testing::Values("bf16", "f32"));
+
+// Per thread of this process, how many processors it may run on.
+std::vector<int> processors_per_thread() {
+  std::vector<int> out;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(std::stoi(task.path().filename()), sizeof set, &set) == 0) {
+      out.push_back(CPU_COUNT(&set));
+    }
+  }
+  return out;
+}
+
+TEST(ExactnessPinned, ComputeThreadsStayOnOneProcessorAndChangeNothing) {
+  const std::size_t n_threads = std::min<std::size_t>(usable_cores(), 2);
+  foretoken::EngineOptions options;
+  options.model_path = kModel;
+  options.n_threads = n_threads;
+  const std::vector<int> before = processors_per_thread();
+  foretoken::Engine free = foretoken::Engine::open(options);
+  options.pin_threads = true;
+  foretoken::Engine pinned = foretoken::Engine::open(options);
+  const auto request = request_of(Law::kSampled, free.tokenizer().encode(kStory), 24);
+  expect_same(run(free, request), run(pinned, request), "pinned");
+  const std::vector<int> after = processors_per_thread();
+  // Where the process has one processor, every thread is bound to it anyway.
+  const auto n_bound = [](const std::vector<int>& threads) {
+    return std::count(threads.begin(), threads.end(), 1);
+  };
+  EXPECT_EQ(n_bound(after),
+            n_bound(before) == 0 ? static_cast<std::ptrdiff_t>(n_threads) : std::ssize(after));
+
+  options.n_threads = 1000;
+  try {
+    foretoken::Engine::open(options);
+    FAIL() << "1000 pinned threads";
+  } catch (const foretoken::Error& error) {
+    EXPECT_EQ(error.code(), foretoken::ErrorCode::kInvalidInput);
+    EXPECT_NE(std::string(error.what()).find("pin_threads is set for 1000 threads"),
+              std::string::npos);
+  }
+}
 
 class AdversaryProvider final : public speculation::DraftProvider {
  public:

@@ -86,8 +86,11 @@ struct Compat {
 };
 
 struct EngineOptions {
-  std::string model_path;           // a Hugging Face folder, or a .safetensors file in one
-  std::size_t n_threads = 0;        // 0: the physical cores allowed to this process
+  std::string model_path;     // a Hugging Face folder, or a .safetensors file in one
+  std::size_t n_threads = 0;  // 0: the physical cores allowed to this process
+  /// Keeps each compute thread on one processor. Refused if there are more threads than processors
+  /// or CPU quota.
+  bool pin_threads = false;
   std::size_t context = 0;          // positions to plan memory for; 0: min(model, 8192)
   std::size_t prefill_chunk = 512;  // prompt tokens per forward
   std::string isa =

@@ -122,6 +122,12 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->type_name("N")
       ->group(kGroup)
       ->check(whole_number(1));
+  command
+      .add_flag(
+          "--pin-threads",
+          options.pin_threads,
+          "Keep each compute thread on one processor, no two on one core while there are cores")
+      ->group(kGroup);
   command.add_option("--isa", options.isa, "Instruction set: auto, ref, avx2, avx512, neon")
       ->type_name("SET")
       ->group(kGroup)
@@ -162,6 +168,7 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   foretoken::EngineOptions out;
   out.model_path = resolve_model(options.model, model_folders()).string();
   out.n_threads = options.n_threads;
+  out.pin_threads = options.pin_threads;
   out.context = options.context;
   out.prefill_chunk = options.prefill_chunk;
   out.isa = options.isa;

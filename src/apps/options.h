@@ -41,6 +41,7 @@ struct ModelOptions {
   std::size_t context = 0;
   std::size_t prefill_chunk = kDefaultPrefillChunk;
   std::size_t n_threads = 0;
+  bool pin_threads = false;
   std::string isa = "auto";
   std::string kv_type = "bf16";
   std::string draft_format = "q4";

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ft {
@@ -77,18 +78,26 @@ std::vector<std::int64_t> parse_cpu_list(const std::string& text) {
   return cpus;
 }
 
-/// Number of different physical cores among `cpus`: a core is named by its lowest hyperthread.
-std::size_t count_cores(const fs::path& root, const std::vector<std::int64_t>& cpus) {
+struct CpusByCore {
+  std::vector<std::int64_t> firsts;    // one processor of each physical core
+  std::vector<std::int64_t> siblings;  // the others
+};
+
+/// A core is named by its lowest hyperthread, allowed or not.
+CpusByCore by_core(const fs::path& root, const std::vector<std::int64_t>& cpus) {
   std::set<std::int64_t> cores;
+  CpusByCore out;
   for (const std::int64_t cpu : cpus) {
     const fs::path topology =
         root / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology";
     const std::vector<std::string> text = words(read_file(topology / "thread_siblings_list"));
     const std::vector<std::int64_t> siblings =
         text.size() == 1 ? parse_cpu_list(text[0]) : std::vector<std::int64_t>{};
-    cores.insert(siblings.empty() ? cpu : *std::min_element(siblings.begin(), siblings.end()));
+    const std::int64_t core =
+        siblings.empty() ? cpu : *std::min_element(siblings.begin(), siblings.end());
+    (cores.insert(core).second ? out.firsts : out.siblings).push_back(cpu);
   }
-  return cores.size();
+  return out;
 }
 
 /// quota / period rounded down, at least 1: with more threads than quota a fork-join loop stalls
@@ -196,12 +205,26 @@ std::vector<std::int64_t> allowed_cpus_under(const fs::path& root) {
 std::size_t usable_cores_under(const std::filesystem::path& root) {
   const std::vector<std::int64_t> cpus = allowed_cpus_under(root);
   const std::size_t cores =
-      cpus.empty() ? std::thread::hardware_concurrency() : count_cores(root, cpus);
+      cpus.empty() ? std::thread::hardware_concurrency() : by_core(root, cpus).firsts.size();
   return std::max<std::size_t>(1, std::min(cores, quota_cores(root)));
+}
+
+std::vector<std::int64_t> cpus_for_threads_under(const std::filesystem::path& root,
+                                                 std::size_t n_threads) {
+  CpusByCore cpus = by_core(root, allowed_cpus_under(root));
+  std::vector<std::int64_t> out = std::move(cpus.firsts);
+  out.insert(out.end(), cpus.siblings.begin(), cpus.siblings.end());
+  if (n_threads > std::min(out.size(), quota_cores(root))) return {};
+  out.resize(n_threads);
+  return out;
 }
 
 std::size_t usable_cores() {
   return usable_cores_under("/");
+}
+
+std::vector<std::int64_t> cpus_for_threads(std::size_t n_threads) {
+  return cpus_for_threads_under("/", n_threads);
 }
 
 }  // namespace ft

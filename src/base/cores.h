@@ -18,4 +18,8 @@ std::size_t usable_cores_under(const std::filesystem::path& root);
 /// The processors this process may use, ascending; empty if unknown.
 std::vector<std::int64_t> allowed_cpus_under(const std::filesystem::path& root);
 
+/// cpus_for_threads() with `root` in place of "/".
+std::vector<std::int64_t> cpus_for_threads_under(const std::filesystem::path& root,
+                                                 std::size_t n_threads);
+
 }  // namespace ft

@@ -116,6 +116,29 @@ TEST_F(Machine, QuotaAndAffinityBoundEachOther) {
   EXPECT_EQ(allowed_cpus_under(root_), (std::vector<std::int64_t>{0, 1}));
 }
 
+TEST_F(Machine, SpreadsPinnedThreadsOverCoresFirst) {
+  using Cpus = std::vector<std::int64_t>;
+  allow("1-3,5-7");
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    const std::string low = std::to_string(cpu % 4);
+    put("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+        low + "," + std::to_string(cpu % 4 + 4) + "\n");
+  }
+  EXPECT_EQ(cpus_for_threads_under(root_, 1), (Cpus{1}));
+  EXPECT_EQ(cpus_for_threads_under(root_, 3), (Cpus{1, 2, 3}));
+  EXPECT_EQ(cpus_for_threads_under(root_, 5), (Cpus{1, 2, 3, 5, 6}));
+  EXPECT_EQ(cpus_for_threads_under(root_, 7), Cpus{});  // two would share a processor
+  put("proc/self/cgroup", "0::/a\n");
+  put("proc/self/mountinfo", "30 23 0:27 / /cg rw - cgroup2 cgroup2 rw\n");
+  put("cg/a/cpu.max", "250000 100000\n");
+  EXPECT_EQ(cpus_for_threads_under(root_, 2), (Cpus{1, 2}));
+  EXPECT_EQ(cpus_for_threads_under(root_, 3), Cpus{});  // above the quota
+}
+
+TEST_F(Machine, PinsNothing_WhenTheAllowedProcessorsAreUnknown) {
+  EXPECT_TRUE(cpus_for_threads_under(root_, 1).empty());
+}
+
 TEST_F(Machine, IgnoresWhatItCannotRead) {
   EXPECT_GE(cores(), 1u);
   allow("0-99999999999999999999");

@@ -11,8 +11,10 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <sched.h>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ft {
@@ -56,6 +58,17 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& counter, std::uint3
   }
 }
 
+/// A processor that was taken away since it was chosen binds nothing: the thread runs where it may.
+void pin_this_thread(std::int64_t cpu) noexcept {
+  cpu_set_t* set = CPU_ALLOC(cpu + 1);
+  if (set == nullptr) return;
+  const std::size_t set_bytes = CPU_ALLOC_SIZE(cpu + 1);
+  CPU_ZERO_S(set_bytes, set);
+  CPU_SET_S(cpu, set_bytes, set);
+  sched_setaffinity(0, set_bytes, set);  // 0: this thread, not the process
+  CPU_FREE(set);
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the padding keeps the counters apart.
@@ -63,7 +76,8 @@ struct ThreadPool::Impl {
   using Body = FunctionRef<void(std::size_t, std::size_t, std::size_t)>;
   static constexpr std::uint32_t kStop = std::numeric_limits<std::uint32_t>::max();
 
-  explicit Impl(std::size_t n_threads) {
+  Impl(std::size_t n_threads, std::vector<std::int64_t> cpus_of_threads)
+      : cpus(std::move(cpus_of_threads)) {
     workers.reserve(n_threads - 1);
     try {
       for (std::size_t thread = 1; thread < n_threads; ++thread) {
@@ -88,6 +102,7 @@ struct ThreadPool::Impl {
   }
 
   void work(std::size_t thread) noexcept {
+    if (!cpus.empty()) pin_this_thread(cpus[thread]);
     while (await_change(n_unclaimed, 0) != kStop) {
       run_ranges(thread);
     }
@@ -112,6 +127,8 @@ struct ThreadPool::Impl {
     }
   }
 
+  const std::vector<std::int64_t> cpus;  // of each thread; empty: any
+
   // The description of the running job; written by the caller while every counter below is 0.
   const Body* body = nullptr;
   std::size_t n_items = 0;
@@ -123,9 +140,9 @@ struct ThreadPool::Impl {
   alignas(kSeparateBytes) std::vector<std::jthread> workers;
 };
 
-ThreadPool::ThreadPool(std::size_t n_threads) {
-  FT_CHECK(n_threads >= 1);
-  impl_ = std::make_unique<Impl>(n_threads);
+ThreadPool::ThreadPool(std::size_t n_threads, std::vector<std::int64_t> cpus) {
+  FT_CHECK(n_threads >= 1 && (cpus.empty() || cpus.size() == n_threads));
+  impl_ = std::make_unique<Impl>(n_threads, std::move(cpus));
 }
 
 ThreadPool::~ThreadPool() {
@@ -134,6 +151,10 @@ ThreadPool::~ThreadPool() {
 
 std::size_t ThreadPool::n_threads() const noexcept {
   return impl_->workers.size() + 1;
+}
+
+void ThreadPool::pin_caller() const noexcept {
+  if (!impl_->cpus.empty()) pin_this_thread(impl_->cpus.front());
 }
 
 void ThreadPool::parallel_for(std::size_t n_items,

@@ -7,6 +7,7 @@
 #include <barrier>
 #include <cstdint>
 #include <fstream>
+#include <sched.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -141,8 +142,62 @@ TEST(ThreadPool, EndsAtOnce_AwakeOrAsleep) {
   }
 }
 
+// The processors that the calling thread may run on.
+std::vector<std::int64_t> own_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  std::vector<std::int64_t> cpus;
+  for (std::int64_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::vector<std::vector<std::int64_t>> cpus_of_threads(ThreadPool& pool) {
+  std::vector<std::vector<std::int64_t>> cpus(pool.n_threads());
+  std::barrier all_here(static_cast<std::ptrdiff_t>(cpus.size()));  // a range for each thread
+  pool.parallel_for(cpus.size(), 1, [&](std::size_t, std::size_t, std::size_t thread) {
+    cpus[thread] = own_cpus();
+    all_here.arrive_and_wait();
+  });
+  return cpus;
+}
+
+TEST(ThreadPool, BindsEachThreadToItsProcessor_WhenAsked) {
+  // On a thread of its own, as the bond of the caller is not undone.
+  std::thread([] {
+    const std::vector<std::int64_t> allowed = own_cpus();
+    const std::size_t n_threads = std::min<std::size_t>(allowed.size(), 3);
+    // Last to first, to tell a bond from the order of a scheduler.
+    const std::vector<std::int64_t> cpus(allowed.rbegin(),
+                                         allowed.rbegin() + static_cast<std::ptrdiff_t>(n_threads));
+    ThreadPool pool(n_threads, cpus);
+    std::vector<std::vector<std::int64_t>> expected;
+    for (const std::int64_t cpu : cpus) expected.push_back({cpu});
+    expected.front() = allowed;
+    EXPECT_EQ(cpus_of_threads(pool), expected);
+    pool.pin_caller();
+    expected.front() = {cpus.front()};
+    EXPECT_EQ(cpus_of_threads(pool), expected);
+  }).join();
+}
+
+TEST(ThreadPool, LeavesThreadsUnbound_WithoutProcessorsOrWithOneThatIsNotThere) {
+  std::thread([] {
+    const std::vector<std::int64_t> allowed = own_cpus();
+    ThreadPool pool(2);
+    pool.pin_caller();
+    EXPECT_EQ(cpus_of_threads(pool), (std::vector(2, allowed)));
+    ThreadPool elsewhere(2, {60000, 60000});
+    elsewhere.pin_caller();
+    EXPECT_EQ(cpus_of_threads(elsewhere), (std::vector(2, allowed)));
+  }).join();
+}
+
 TEST(ThreadPool, RefusesNonsense) {
   EXPECT_THROW(ThreadPool(0), LogicError);
+  EXPECT_THROW(ThreadPool(2, {0}), LogicError);
   ThreadPool pool(2);
   EXPECT_THROW(pool.parallel_for(3, 0, [](std::size_t, std::size_t, std::size_t) {}), LogicError);
 }

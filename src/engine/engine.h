@@ -14,7 +14,10 @@ namespace ft::engine {
 /// Requests are served in the order of submission, one at a time. Thread-safe.
 class Engine {
  public:
-  explicit Engine(EngineParts parts) : core_(std::move(parts)) {}
+  explicit Engine(EngineParts parts)
+      : core_(std::move(parts)), scheduler_([pool = core_.parts().pool.get()] {
+          if (pool != nullptr) pool->pin_caller();  // the thread whose loops it runs
+        }) {}
 
   /// Queues a request. Throws InvalidInput (see check_request()). The caller ends its interest with
   /// abandon().

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ft::engine {
 namespace {
@@ -20,6 +22,19 @@ std::size_t threads_of(const foretoken::EngineOptions& options) {
     fail("threads is {}, expected 1 to {}", options.n_threads, kMaxThreads);
   }
   return options.n_threads == 0 ? usable_cores() : options.n_threads;
+}
+
+std::unique_ptr<ThreadPool> make_pool(const foretoken::EngineOptions& options) {
+  const std::size_t n_threads = threads_of(options);
+  if (!options.pin_threads) return std::make_unique<ThreadPool>(n_threads);
+  std::vector<std::int64_t> cpus = cpus_for_threads(n_threads);
+  if (cpus.empty()) {
+    fail(
+        "pin_threads is set for {} threads, more than the processors or the CPU quota allowed to "
+        "this process; use fewer threads, or do not pin them",
+        n_threads);
+  }
+  return std::make_unique<ThreadPool>(n_threads, std::move(cpus));
 }
 
 kernels::Isa isa_of(const foretoken::EngineOptions& options) {
@@ -74,7 +89,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   const std::optional<QuantFormat> draft_format = draft_format_of(options);
   parts.kv_type = kv_type_of(options);
   const kernels::Isa isa = isa_of(options);
-  parts.pool = std::make_unique<ThreadPool>(threads_of(options));
+  parts.pool = make_pool(options);
   parts.backend = kernels::make_cpu_backend(isa, *parts.pool);
 
   checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(options.model_path);

@@ -4,7 +4,8 @@
 
 namespace ft::engine {
 
-Scheduler::Scheduler() : thread_([this](const std::stop_token& stop) { serve(stop); }) {}
+Scheduler::Scheduler(std::function<void()> first)
+    : first_(std::move(first)), thread_([this](const std::stop_token& stop) { serve(stop); }) {}
 
 Scheduler::~Scheduler() {
   thread_.request_stop();
@@ -25,6 +26,7 @@ void Scheduler::submit(std::unique_ptr<Job> job) {
 }
 
 void Scheduler::serve(const std::stop_token& stop) {
+  if (first_) first_();
   while (true) {
     Job* job = nullptr;
     {

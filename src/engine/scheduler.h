@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -25,7 +26,8 @@ class Job {
 
 class Scheduler {
  public:
-  Scheduler();
+  /// The engine thread calls `first`, which may be empty, before any job.
+  explicit Scheduler(std::function<void()> first = {});
   /// Cancels the running job and waits for it; jobs that did not start are abandoned.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
@@ -39,6 +41,7 @@ class Scheduler {
  private:
   void serve(const std::stop_token& stop);
 
+  std::function<void()> first_;
   std::mutex mutex_;
   std::condition_variable_any work_;
   std::deque<std::unique_ptr<Job>> jobs_;
