@@ -85,6 +85,19 @@ File File::open(const std::filesystem::path& path) {
   return file;
 }
 
+std::string read_error(const std::filesystem::path& path,
+                       std::size_t wanted,
+                       std::uint64_t offset,
+                       std::size_t got,
+                       std::string_view reason) {
+  return fmt::format("cannot read {}: wanted {} bytes at offset {}, got {}: {}",
+                     name_of(path),
+                     wanted,
+                     offset,
+                     got,
+                     reason);
+}
+
 void File::read_exactly(std::span<std::byte> destination, std::uint64_t offset) const {
   const std::size_t wanted = destination.size();
   std::size_t got = 0;
@@ -96,12 +109,9 @@ void File::read_exactly(std::span<std::byte> destination, std::uint64_t offset) 
       continue;
     }
     if (n <= 0) {
-      throw IoError(fmt::format("cannot read {}: wanted {} bytes at offset {}, got {}: {}",
-                                name_of(path_),
-                                wanted,
-                                offset,
-                                got,
-                                n == 0 ? "the file ends there" : reason(errno)));
+      const int error = errno;
+      throw IoError(
+          read_error(path_, wanted, offset, got, n == 0 ? std::string(kFileEnds) : reason(error)));
     }
     got += static_cast<std::size_t>(n);
   }

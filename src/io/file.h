@@ -46,6 +46,15 @@ class File {
   std::uint64_t size_bytes_ = 0;
 };
 
+/// "cannot read 'FILE': wanted N bytes at offset O, got G: REASON".
+std::string read_error(const std::filesystem::path& path,
+                       std::size_t wanted,
+                       std::uint64_t offset,
+                       std::size_t got,
+                       std::string_view reason);
+/// The reason of a read that came back with nothing.
+inline constexpr std::string_view kFileEnds = "the file ends there";
+
 /// A whole file mapped read-only. The bytes live as long as this object.
 class MappedFile {
  public:

@@ -18,19 +18,18 @@ namespace ft::io {
 inline constexpr std::size_t kBulkAlignment = 4096;
 
 /// A regular file open for bulk reads: O_DIRECT where the file system takes it, else buffered.
+/// Thread-safe.
 class BulkFile {
  public:
   /// `direct` false asks for buffered reads. Throws as File::open.
   static BulkFile open(const std::filesystem::path& path, bool direct);
-  const std::filesystem::path& path() const noexcept { return path_; }
-  std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  const std::filesystem::path& path() const noexcept { return file_.path(); }
+  std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
   bool is_direct() const noexcept { return is_direct_; }
-  int descriptor() const noexcept { return fd_.get(); }
+  int descriptor() const noexcept { return file_.descriptor(); }
 
  private:
-  std::filesystem::path path_;
-  UniqueFd fd_;
-  std::uint64_t size_bytes_ = 0;
+  File file_;
   bool is_direct_ = false;
 };
 
@@ -77,9 +76,6 @@ struct ReadQueueOptions {
   Kind kind = Kind::kAuto;  // auto: io_uring, or threads where it is refused
   std::size_t piece_bytes = std::size_t{1} << 20;
   std::size_t depth = 12;  // pieces at the drive at once
-  /// Memory that destinations lie in, registered with the kernel if it allows; must outlive the
-  /// queue.
-  std::vector<std::span<std::byte>> buffers;
 };
 
 /// Throws IoError if kUring is asked for and refused.

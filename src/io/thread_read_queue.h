@@ -1,0 +1,12 @@
+// A read queue of threads that call pread: where io_uring is refused.
+#pragma once
+
+#include "io/read_queue.h"
+
+#include <memory>
+
+namespace ft::io {
+
+std::unique_ptr<ReadQueue> make_thread_read_queue(const ReadQueueOptions& options);
+
+}  // namespace ft::io
