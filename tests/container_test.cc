@@ -73,6 +73,22 @@ class Container : public testing::Test {
                      "--quiet"})
         .out;
   }
+  /// All cases of a proof are equal, and there are as many as expected.
+  static void expect_exact(const std::string& model,
+                           const std::vector<std::string>& matrix,
+                           std::size_t n_cases) {
+    std::vector<std::string> arguments{
+        "prove", model, "--prompt", std::string(kStory), "-n", "24", "--seed", "3", "--json"};
+    arguments.insert(arguments.end(), matrix.begin(), matrix.end());
+    const json::Value proof = run_program(arguments).json();
+    EXPECT_TRUE(at(proof, "identical").as_bool("identical")) << model;
+    const json::Array& cases = at(proof, "cases").as_array("cases");
+    EXPECT_EQ(cases.size(), n_cases);
+    for (const json::Value& entry : cases) {
+      EXPECT_TRUE(at(entry, "identical").as_bool("identical"))
+          << model << ": " << at(entry, "options").as_string("options");
+    }
+  }
   std::string make_colibri(const std::string& name, const std::string& options) const {
     const std::string command = fmt::format(
         "/usr/bin/python3 {0}/tests/colibri/make_colibri.py {0}/models/glm-mini {1} {2}",
@@ -95,27 +111,21 @@ TEST_F(Container, StoredAndWidenedWeightsTellTheSameStory) {
 }
 
 TEST_F(Container, EveryFormatIsExactUnderSpeculation) {
-  std::vector<std::vector<std::string>> conversions;
-  for (const std::string format : {"q4", "q8", "fp8", "bf16", "f16"}) {
-    conversions.push_back(conversion(format, format));
+  for (const std::string format : {"q4", "q8", "fp8", "bf16"}) {
+    run_well(conversion(format, format));
+    // Plain, each source and all together, depths 0 to 8 and the planner's, 1 and 2 threads,
+    // prefill chunks of 1, 7 and 512.
+    expect_exact(path(format), {"--threads", "2"}, 185);
+    EXPECT_GT(story(path(format)).size(), 40U);
   }
-  conversions.push_back({"convert", "glm-mini", path("mixed"), "--quiet"});
-  for (const std::vector<std::string>& arguments : conversions) {
-    run_well(arguments);
-    const json::Value proof = run_well({"prove",
-                                        arguments[2],
-                                        "--prompt",
-                                        std::string(kStory),
-                                        "-n",
-                                        "24",
-                                        "--speculate",
-                                        "mtp",
-                                        "--draft-tokens",
-                                        "3",
-                                        "--json"})
-                                  .json();
-    EXPECT_TRUE(at(proof, "identical").as_bool("identical")) << arguments[2];
-    EXPECT_GT(story(arguments[2]).size(), 40U);
+}
+
+TEST_F(Container, OtherFormatsAndMixturesAreExactToo) {
+  run_well(conversion("f16", "f16"));
+  run_well({"convert", "glm-mini", path("mixed"), "--quiet"});
+  for (const std::string model : {"f16", "mixed"}) {
+    expect_exact(path(model), {"--threads", "2", "--speculate", "mtp", "--draft-tokens", "3"}, 11);
+    EXPECT_GT(story(path(model)).size(), 40U);
   }
 }
 
