@@ -1,0 +1,182 @@
+#include "experts/extent_reader.h"
+
+#include "base/error.h"
+#include "checkpoint/checksum.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace ft::experts {
+namespace {
+
+// Checking 4 MiB takes about 0.3 ms, in which a fast drive empties a queue of a few MiB. Larger
+// experts are checked on a thread of their own; for smaller ones the hand-over would cost as much.
+constexpr std::uint64_t kOwnThreadBytes = std::uint64_t{4} << 20;
+
+/// The queue's "cannot read 'FILE': why" as the end of a line that starts alike.
+std::string_view cause_of(std::string_view error) {
+  constexpr std::string_view kStart = "cannot read ";
+  return error.starts_with(kStart) ? error.substr(kStart.size()) : error;
+}
+
+}  // namespace
+
+ExtentReader::ExtentReader(std::vector<ExtentFiles> layers,
+                           const Clock& clock,
+                           std::unique_ptr<io::ReadQueue> queue,
+                           std::function<void(const ExtentOutcome&)> done)
+    : layers_(std::move(layers)),
+      clock_(clock),
+      done_(std::move(done)),
+      queue_(std::move(queue)),
+      mirrors_(layers_.empty() ? 1 : layers_.front().files.size()) {
+  queue_thread_ = std::jthread([this] { serve_queue(); });
+  const bool has_large = std::ranges::any_of(
+      layers_, [](const ExtentFiles& layer) { return layer.extent_bytes >= kOwnThreadBytes; });
+  if (has_large) check_thread_ = std::jthread([this] { serve_checks(); });
+}
+
+ExtentReader::~ExtentReader() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_stopping_ = true;
+  }
+  queue_->wake();
+  has_checks_.notify_all();
+}
+
+void ExtentReader::start(std::span<const ExtentRead> reads) {
+  if (reads.empty()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const ExtentRead& read : reads) to_start_.emplace_back().outcome.read = read;
+  }
+  queue_->wake();
+}
+
+void ExtentReader::promote(std::uint64_t tag) {
+  {
+    const std::scoped_lock lock(mutex_);
+    to_promote_.push_back(tag);
+  }
+  queue_->wake();
+}
+
+void ExtentReader::serve_queue() {
+  std::vector<Attempt> starting;
+  std::vector<std::uint64_t> promoted;
+  std::vector<io::ReadRequest> requests;
+  std::vector<io::ReadResult> finished;
+  while (true) {
+    starting.clear();
+    promoted.clear();
+    {
+      const std::scoped_lock lock(mutex_);
+      if (is_stopping_) break;
+      starting.swap(to_start_);
+      promoted.swap(to_promote_);
+    }
+    submit(starting, requests);
+    for (const std::uint64_t tag : promoted) {
+      const auto attempt = under_way_.find(tag);
+      if (attempt == under_way_.end()) continue;
+      attempt->second.outcome.read.priority = io::ReadPriority::kDemand;
+      queue_->promote(tag);
+    }
+    finished.clear();
+    queue_->wait(finished);
+    for (const io::ReadResult& result : finished) finish(result);
+  }
+}
+
+void ExtentReader::submit(std::vector<Attempt>& attempts, std::vector<io::ReadRequest>& requests) {
+  requests.clear();
+  for (Attempt& attempt : attempts) {
+    const ExtentRead& read = attempt.outcome.read;
+    const ExtentFiles& layer = layers_[read.layer_index];
+    attempt.mirror = mirrors_.choose(layer.extent_bytes, clock_.now_us(), attempt.mirror);
+    attempt.outcome.bytes_read += layer.extent_bytes;
+    requests.push_back({.file = &layer.files[attempt.mirror],
+                        .offset = read.expert * layer.extent_bytes,
+                        .destination = read.destination.first(layer.extent_bytes),
+                        .tag = read.tag,
+                        .priority = read.priority});
+    const std::uint64_t tag = read.tag;
+    under_way_.insert_or_assign(tag, std::move(attempt));
+  }
+  if (!requests.empty()) queue_->submit(requests);
+}
+
+void ExtentReader::finish(const io::ReadResult& result) {
+  auto node = under_way_.extract(result.tag);
+  FT_CHECK(!node.empty());
+  Attempt attempt = std::move(node.mapped());
+  const ExtentFiles& layer = layers_[attempt.outcome.read.layer_index];
+  mirrors_.finished(attempt.mirror, layer.extent_bytes, clock_.now_us());
+  attempt.outcome.latency_us = result.latency_us;
+  attempt.outcome.error.clear();
+  if (!result.error.empty()) {
+    attempt.outcome.error = fmt::format("cannot read expert {} of layer {}: {}",
+                                        attempt.outcome.read.expert,
+                                        layer.layer,
+                                        cause_of(result.error));
+  }
+  if (result.error.empty() && layer.extent_bytes >= kOwnThreadBytes) {
+    {
+      const std::scoped_lock lock(mutex_);
+      to_check_.push_back(std::move(attempt));
+    }
+    has_checks_.notify_one();
+  } else {
+    check(std::move(attempt));
+  }
+}
+
+void ExtentReader::serve_checks() {
+  std::vector<Attempt> checking;
+  while (true) {
+    checking.clear();
+    {
+      std::unique_lock lock(mutex_);
+      has_checks_.wait(lock, [this] { return is_stopping_ || !to_check_.empty(); });
+      if (is_stopping_) break;
+      checking.swap(to_check_);
+    }
+    for (Attempt& attempt : checking) check(std::move(attempt));
+  }
+}
+
+void ExtentReader::check(Attempt attempt) {
+  ExtentOutcome& outcome = attempt.outcome;
+  if (outcome.error.empty()) outcome.error = damage(attempt);
+  const bool is_good = outcome.error.empty();
+  mirrors_.judged(attempt.mirror, is_good, clock_.now_us());
+  outcome.was_guess = attempt.outcome.read.priority == io::ReadPriority::kAhead;
+  outcome.n_failed += is_good ? 0 : 1;
+  if (is_good || outcome.was_guess || outcome.n_failed > 1) {
+    done_(outcome);
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    to_start_.push_back(std::move(attempt));
+  }
+  queue_->wake();
+}
+
+std::string ExtentReader::damage(const Attempt& attempt) const {
+  const ExtentRead& read = attempt.outcome.read;
+  const ExtentFiles& layer = layers_[read.layer_index];
+  const std::uint64_t checksum =
+      checkpoint::checksum_of(read.destination.first(layer.extent_bytes));
+  if (checksum == layer.checksums[read.expert]) return {};
+  return fmt::format(
+      "expert {} of layer {} in {} is damaged: its checksum differs; copy the file again or run "
+      "inspect --verify",
+      read.expert,
+      layer.layer,
+      in_quotes(layer.files[attempt.mirror].path().native()));
+}
+
+}  // namespace ft::experts

@@ -1,0 +1,101 @@
+// Reads whole experts and checks every byte of them: owns the files, the read queue and the threads
+// that serve it. A read that fails or whose checksum differs is repeated once, from another copy of
+// the file if there is one.
+#pragma once
+
+#include "base/clock.h"
+#include "experts/mirror_shares.h"
+#include "io/read_queue.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace ft::experts {
+
+/// One layer's experts on the drive.
+struct ExtentFiles {
+  std::size_t layer = 0;
+  std::uint64_t extent_bytes = 0;
+  std::vector<std::uint64_t> checksums;  // one per expert
+  std::vector<io::BulkFile> files;       // copies of each other; as many for every layer
+};
+
+struct ExtentRead {
+  std::uint64_t tag = 0;        // unique among reads not done
+  std::size_t layer_index = 0;  // of the reader's ExtentFiles
+  std::uint32_t expert = 0;
+  std::span<std::byte> destination;
+  io::ReadPriority priority = io::ReadPriority::kDemand;
+};
+
+/// The end of one. Only with an empty `error` the destination holds the expert.
+struct ExtentOutcome {
+  ExtentRead read;
+  bool was_guess = false;        // never repeated: still kAhead when it ended
+  std::int64_t latency_us = 0;   // of the attempt that succeeded
+  std::uint64_t bytes_read = 0;  // asked of the drive, the repeated attempt included
+  std::size_t n_failed = 0;      // attempts
+  std::string error;             // one line naming expert, layer and file
+};
+
+class ExtentReader {
+ public:
+  /// `done` is called for every read that ends, on a thread of the reader, without any lock of it;
+  /// it may call start().
+  ExtentReader(std::vector<ExtentFiles> layers,
+               const Clock& clock,
+               std::unique_ptr<io::ReadQueue> queue,
+               std::function<void(const ExtentOutcome&)> done);
+  /// Reads under way end, or never touch their destination again; `done` is not called any more.
+  ~ExtentReader();
+  ExtentReader(const ExtentReader&) = delete;
+  ExtentReader& operator=(const ExtentReader&) = delete;
+  ExtentReader(ExtentReader&&) = delete;
+  ExtentReader& operator=(ExtentReader&&) = delete;
+
+  // Thread-safe; neither waits for the drive.
+  void start(std::span<const ExtentRead> reads);
+  /// A kAhead read not done yet is needed now.
+  void promote(std::uint64_t tag);
+
+ private:
+  struct Attempt {
+    std::size_t mirror = kNoMirror;
+    ExtentOutcome outcome;
+  };
+
+  void serve_queue();
+  void serve_checks();
+  void submit(std::vector<Attempt>& attempts, std::vector<io::ReadRequest>& requests);
+  void finish(const io::ReadResult& result);
+  void check(Attempt attempt);
+  std::string damage(const Attempt& attempt) const;
+
+  const std::vector<ExtentFiles> layers_;
+  const Clock& clock_;
+  const std::function<void(const ExtentOutcome&)> done_;
+  std::unique_ptr<io::ReadQueue> queue_;
+  MirrorShares mirrors_;
+  std::unordered_map<std::uint64_t, Attempt> under_way_;  // of the queue's thread
+
+  std::mutex mutex_;
+  std::vector<Attempt> to_start_;
+  std::vector<std::uint64_t> to_promote_;
+  std::vector<Attempt> to_check_;
+  std::condition_variable has_checks_;
+  bool is_stopping_ = false;
+
+  std::jthread queue_thread_;
+  std::jthread check_thread_;
+};
+
+}  // namespace ft::experts

@@ -1,0 +1,134 @@
+#include "experts/slot_pool.h"
+
+#include "base/error.h"
+
+#include <algorithm>
+#include <sys/mman.h>
+
+namespace ft::experts {
+
+SlotPool::SlotPool(std::size_t n_slots, std::size_t slot_bytes, std::size_t n_experts)
+    : slot_bytes_(slot_bytes),
+      limit_(n_slots),
+      memory_(n_slots * slot_bytes),
+      slots_(n_slots),
+      slot_of_(n_experts, kNoSlot),
+      evictable_(n_slots, kNoExpert),
+      worth_(n_slots) {
+  empty_.reserve(n_slots);
+  victims_.reserve(n_slots);
+  for (std::size_t slot = n_slots; slot > 0; --slot) {
+    empty_.push_back(static_cast<std::uint32_t>(slot - 1));
+  }
+}
+
+void SlotPool::take(std::size_t n,
+                    const ResidencyPolicy& policy,
+                    const ExpertUsage& usage,
+                    std::vector<std::uint32_t>& taken) {
+  for (; n > 0 && !empty_.empty(); --n) {
+    taken.push_back(empty_.back());
+    empty_.pop_back();
+  }
+  n = std::min(n, n_evictable_);
+  if (n == 0) return;
+  const bool has_choice = n < n_evictable_;
+  if (has_choice) policy.rate(usage, evictable_, worth_);
+  victims_.clear();
+  for (std::uint32_t slot = 0; slot < evictable_.size(); ++slot) {
+    if (evictable_[slot] != kNoExpert) victims_.push_back(slot);
+  }
+  if (has_choice) {
+    const auto middle = victims_.begin() + static_cast<std::ptrdiff_t>(n);
+    std::partial_sort(victims_.begin(), middle, victims_.end(), [this](auto a, auto b) {
+      return worth_[a] != worth_[b] ? worth_[a] < worth_[b] : a < b;
+    });
+  }
+  victims_.resize(n);
+  for (const std::uint32_t slot : victims_) {
+    ++n_evictions_;
+    vacate(slot);
+    taken.push_back(slot);
+  }
+}
+
+void SlotPool::start_loading(std::uint32_t slot, ExpertId expert, bool is_ahead) noexcept {
+  slots_[slot].expert = expert;
+  slots_[slot].state = State::kLoading;
+  slots_[slot].is_ahead = is_ahead;
+  n_ahead_ += is_ahead ? 1 : 0;
+  slot_of_[expert] = slot;
+}
+
+void SlotPool::loaded(std::uint32_t slot, const Expert& view) noexcept {
+  slots_[slot].view = view;
+  slots_[slot].state = State::kReady;
+  settle(slot);
+}
+
+void SlotPool::failed(std::uint32_t slot) noexcept {
+  slots_[slot].n_holders = 0;
+  vacate(slot);
+  if (slot < limit_) {
+    empty_.push_back(slot);
+  } else {
+    discard(slot);
+  }
+}
+
+void SlotPool::hold(std::uint32_t slot) noexcept {
+  ++slots_[slot].n_holders;
+  settle(slot);
+}
+
+void SlotPool::release(std::uint32_t slot) noexcept {
+  --slots_[slot].n_holders;
+  settle(slot);
+}
+
+void SlotPool::clear_ahead(std::uint32_t slot) noexcept {
+  n_ahead_ -= slots_[slot].is_ahead ? 1 : 0;
+  slots_[slot].is_ahead = false;
+}
+
+void SlotPool::shrink(std::size_t n_slots) noexcept {
+  n_slots = std::max<std::size_t>(n_slots, 1);
+  if (n_slots >= limit_) return;
+  limit_ = n_slots;
+  std::erase_if(empty_, [this](std::uint32_t slot) { return slot >= limit_; });
+  for (std::size_t i = limit_; i < slots_.size(); ++i) {
+    const auto slot = static_cast<std::uint32_t>(i);
+    if (slots_[slot].state == State::kEmpty) discard(slot);
+    settle(slot);
+  }
+}
+
+void SlotPool::vacate(std::uint32_t slot) noexcept {
+  clear_ahead(slot);
+  slot_of_[slots_[slot].expert] = kNoSlot;
+  slots_[slot].expert = kNoExpert;
+  slots_[slot].state = State::kEmpty;
+  settle(slot);
+}
+
+void SlotPool::discard(std::uint32_t slot) noexcept {
+  const std::span<std::byte> bytes = memory(slot);
+  // Fails only for locked memory, which then stays ours: nothing to do about it here.
+  madvise(bytes.data(), bytes.size(), MADV_DONTNEED);
+  slots_[slot].state = State::kGone;
+}
+
+void SlotPool::settle(std::uint32_t slot) noexcept {
+  const bool is_evictable = slots_[slot].state == State::kReady && slots_[slot].n_holders == 0;
+  if (is_evictable && slot >= limit_) {
+    ++n_evictions_;
+    vacate(slot);
+    discard(slot);
+    return;
+  }
+  if (is_evictable == (evictable_[slot] != kNoExpert)) return;
+  n_evictable_ += is_evictable ? 1 : std::size_t{0} - 1;
+  evictable_[slot] = is_evictable ? slots_[slot].expert : kNoExpert;
+}
+
+}  // namespace ft::experts

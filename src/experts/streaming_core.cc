@@ -1,0 +1,261 @@
+#include "experts/streaming_core.h"
+
+#include "base/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ft::experts {
+
+// --- leases ---
+
+StreamingStore::Lease::Lease(Core& core,
+                             std::size_t layer_index,
+                             std::span<const std::uint32_t> experts)
+    : core_(core), layer_index_(layer_index), items_(experts.size()), n_open_(experts.size()) {
+  wanted_.reserve(experts.size());
+  batch_.reserve(experts.size());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    items_[i].expert = core.expert_id(layer_index, experts[i]);
+  }
+}
+
+StreamingStore::Lease::~Lease() {
+  core_.close(*this);
+}
+
+std::span<const std::uint32_t> StreamingStore::Lease::next(std::stop_token stop) {
+  return core_.next(*this, stop);
+}
+
+const Expert& StreamingStore::Lease::expert(std::uint32_t index) const noexcept {
+  return core_.pool_of(layer_index_).view(items_[index].slot);
+}
+
+void StreamingStore::Core::open(Lease& lease) {
+  const std::scoped_lock lock(mutex_);
+  TierState& tier = tier_of(lease.layer_index_);
+  leases_.push_back(&lease);
+  for (std::uint32_t i = 0; i < lease.items_.size(); ++i) {
+    Lease::Item& item = lease.items_[i];
+    usage_.used(item.expert);
+    item.slot = tier.pool.slot_of(item.expert);
+    const bool is_hit = item.slot != kNoSlot && tier.pool.is_ready(item.slot);
+    ++(is_hit ? tier.stats.hits : tier.stats.misses);
+    if (item.slot == kNoSlot) {
+      lease.wanted_.push_back(i);
+    } else {
+      claim(tier, item);
+    }
+  }
+  std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
+  start_reads();
+}
+
+void StreamingStore::Core::close(Lease& lease) noexcept {
+  const std::scoped_lock lock(mutex_);
+  TierState& tier = tier_of(lease.layer_index_);
+  for (const Lease::Item& item : lease.items_) {
+    const bool is_held =
+        item.progress == Lease::Progress::kClaimed || item.progress == Lease::Progress::kInUse;
+    if (is_held) tier.pool.release(item.slot);
+  }
+  std::erase(leases_, &lease);
+  start_reads();
+}
+
+std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,
+                                                          const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  if (stop.stop_requested()) throw Cancelled();
+  release_batch(lease);
+  if (lease.n_open_ == 0) return {};
+  start_reads();
+  collect_ready(lease);
+  if (lease.batch_.empty() && lease.error_.empty()) {
+    const std::int64_t start_us = clock_.now_us();
+    const bool has_changed = changed_.wait(lock, stop, [&] {
+      collect_ready(lease);
+      return !lease.batch_.empty() || !lease.error_.empty();
+    });
+    stall_us_ += clock_.now_us() - start_us;
+    if (!has_changed) throw Cancelled();
+  }
+  if (!lease.error_.empty()) throw IoError(lease.error_);
+  return lease.batch_;
+}
+
+void StreamingStore::Core::release_batch(Lease& lease) noexcept {
+  for (const std::uint32_t i : lease.batch_) {
+    tier_of(lease.layer_index_).pool.release(lease.items_[i].slot);
+    lease.items_[i].progress = Lease::Progress::kDone;
+    --lease.n_open_;
+  }
+  lease.batch_.clear();
+}
+
+void StreamingStore::Core::collect_ready(Lease& lease) {
+  const SlotPool& pool = pool_of(lease.layer_index_);
+  // While some still wait for slots, half of the pool is handed out at most: the other half is read
+  // into while the caller computes.
+  const bool is_scarce = lease.first_wanted_ < lease.wanted_.size();
+  const std::size_t most =
+      is_scarce ? std::max<std::size_t>(pool.n_slots() / 2, 1) : lease.items_.size();
+  for (std::uint32_t i = 0; i < lease.items_.size() && lease.batch_.size() < most; ++i) {
+    Lease::Item& item = lease.items_[i];
+    if (item.progress != Lease::Progress::kClaimed || !pool.is_ready(item.slot)) continue;
+    item.progress = Lease::Progress::kInUse;
+    lease.batch_.push_back(i);
+  }
+}
+
+// --- slots and reads ---
+
+ExpertId StreamingStore::Core::expert_id(std::size_t layer_index, std::uint32_t expert) const {
+  const Layer& layer = layers_[layer_index];
+  FT_CHECK(expert < layer.n_experts);
+  return layer.first_expert + expert;
+}
+
+void StreamingStore::Core::claim(TierState& tier, Lease::Item& item) {
+  item.progress = Lease::Progress::kClaimed;
+  tier.pool.hold(item.slot);
+  if (!tier.pool.is_ahead(item.slot)) return;
+  ++tier.stats.used_ahead;
+  tier.pool.clear_ahead(item.slot);
+  if (!tier.pool.is_ready(item.slot)) reader_.promote(tier.first_tag + item.slot);
+}
+
+void StreamingStore::Core::start_reads() {
+  for (Lease* lease : leases_) {
+    if (lease->first_wanted_ < lease->wanted_.size() && lease->error_.empty()) {
+      start_reads_of(*lease);
+    }
+  }
+  reader_.start(reads_);
+  reads_.clear();
+}
+
+void StreamingStore::Core::start_reads_of(Lease& lease) {
+  TierState& tier = tier_of(lease.layer_index_);
+  // What another lease has asked for meanwhile.
+  std::size_t last = lease.first_wanted_;
+  for (std::size_t k = lease.first_wanted_; k < lease.wanted_.size(); ++k) {
+    Lease::Item& item = lease.items_[lease.wanted_[k]];
+    item.slot = tier.pool.slot_of(item.expert);
+    if (item.slot != kNoSlot) {
+      claim(tier, item);
+    } else {
+      lease.wanted_[last++] = lease.wanted_[k];
+    }
+  }
+  lease.wanted_.resize(last);
+
+  taken_.clear();
+  tier.pool.take(last - lease.first_wanted_, *policy_, usage_, taken_);
+  for (const std::uint32_t slot : taken_) {
+    Lease::Item& item = lease.items_[lease.wanted_[lease.first_wanted_++]];
+    item.slot = slot;
+    tier.pool.start_loading(slot, item.expert, /*is_ahead=*/false);
+    claim(tier, item);
+    add_read(lease.layer_index_, item.expert, slot, io::ReadPriority::kDemand);
+  }
+}
+
+void StreamingStore::Core::add_read(std::size_t layer_index,
+                                    ExpertId expert,
+                                    std::uint32_t slot,
+                                    io::ReadPriority priority) {
+  TierState& tier = tier_of(layer_index);
+  reads_.push_back({.tag = tier.first_tag + slot,
+                    .layer_index = layer_index,
+                    .expert = expert - layers_[layer_index].first_expert,
+                    .destination = tier.pool.memory(slot),
+                    .priority = priority});
+}
+
+void StreamingStore::Core::prefetch(std::size_t layer_index,
+                                    std::span<const std::uint32_t> experts) {
+  const std::scoped_lock lock(mutex_);
+  TierState& tier = tier_of(layer_index);
+  const std::size_t most = tier.pool.n_slots() / 2;
+  for (const std::uint32_t expert : experts) {
+    if (tier.pool.n_ahead() >= most) break;
+    const ExpertId id = expert_id(layer_index, expert);
+    if (tier.pool.slot_of(id) != kNoSlot) continue;
+    taken_.clear();
+    tier.pool.take(1, *policy_, usage_, taken_);
+    if (taken_.empty()) break;
+    usage_.guessed(id);
+    ++tier.stats.reads_ahead;
+    tier.pool.start_loading(taken_.front(), id, /*is_ahead=*/true);
+    add_read(layer_index, id, taken_.front(), io::ReadPriority::kAhead);
+  }
+  reader_.start(reads_);
+  reads_.clear();
+}
+
+void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
+  const ExtentRead& read = outcome.read;
+  const bool is_good = outcome.error.empty();
+  Expert view;
+  if (is_good) view = layers_[read.layer_index].view(read.destination.data());
+
+  const std::scoped_lock lock(mutex_);
+  TierState& tier = tier_of(read.layer_index);
+  const auto slot = static_cast<std::uint32_t>(read.tag - tier.first_tag);
+  tier.stats.bytes_read += outcome.bytes_read;
+  tier.stats.failed_reads += outcome.n_failed;
+  if (is_good) {
+    latencies_.add(outcome.latency_us);
+    tier.pool.loaded(slot, view);
+  } else if (outcome.was_guess && tier.pool.is_held(slot)) {
+    // A lease came to want it while the guess failed: as a demand it gets its repetition.
+    reads_.push_back(read);
+    reads_.back().priority = io::ReadPriority::kDemand;
+  } else {
+    fail_holders(tier, slot, outcome.error);
+    tier.pool.failed(slot);
+  }
+  start_reads();
+  changed_.notify_all();
+}
+
+void StreamingStore::Core::fail_holders(const TierState& tier,
+                                        std::uint32_t slot,
+                                        const std::string& error) {
+  for (Lease* lease : leases_) {
+    if (&tier_of(lease->layer_index_) != &tier) continue;
+    for (Lease::Item& item : lease->items_) {
+      if (item.progress != Lease::Progress::kClaimed || item.slot != slot) continue;
+      item.progress = Lease::Progress::kDone;
+      lease->error_ = error;
+    }
+  }
+}
+
+std::size_t StreamingStore::Core::n_missing(std::size_t layer_index,
+                                            std::span<const std::uint32_t> experts) const {
+  const std::scoped_lock lock(mutex_);
+  const SlotPool& pool = pool_of(layer_index);
+  return static_cast<std::size_t>(std::ranges::count_if(experts, [&](std::uint32_t expert) {
+    const std::uint32_t slot = pool.slot_of(expert_id(layer_index, expert));
+    return slot == kNoSlot || !pool.is_ready(slot);
+  }));
+}
+
+bool StreamingStore::Core::begin_pass(std::size_t) {
+  return false;
+}
+
+void StreamingStore::Core::end_pass() {
+  const std::scoped_lock lock(mutex_);
+  usage_.end_pass();
+}
+
+void StreamingStore::Core::shrink(Tier tier, std::size_t n_slots) {
+  const std::scoped_lock lock(mutex_);
+  tiers_[static_cast<std::size_t>(tier)].pool.shrink(n_slots);
+}
+
+}  // namespace ft::experts

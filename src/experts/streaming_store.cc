@@ -1,0 +1,159 @@
+#include "experts/streaming_store.h"
+
+#include "base/error.h"
+#include "experts/streaming_core.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace ft::experts {
+namespace {
+
+constexpr std::size_t kNoLayer = ~std::size_t{0};
+
+std::size_t n_experts_of(const std::vector<LayerExtents>& layers) {
+  std::size_t n = 0;
+  for (const LayerExtents& layer : layers) n += layer.checksums.size();
+  return n;
+}
+
+void check_tier(const StreamingOptions& options, Tier tier, std::size_t n_slots) {
+  const auto is_of_tier = [tier](const LayerExtents& layer) { return layer.tier == tier; };
+  if (n_slots > 0 || std::ranges::none_of(options.layers, is_of_tier)) return;
+  fail("experts: no slots for the {} layers, expected at least 1",
+       tier == Tier::kTrunk ? "main" : "draft");
+}
+
+}  // namespace
+
+std::size_t StreamingStore::Core::slot_bytes(const std::vector<LayerExtents>& layers, Tier tier) {
+  std::uint64_t bytes = 0;
+  for (const LayerExtents& layer : layers) {
+    FT_CHECK(layer.extent_bytes > 0 && layer.extent_bytes % io::kBulkAlignment == 0);
+    if (layer.tier == tier) bytes = std::max(bytes, layer.extent_bytes);
+  }
+  return bytes;
+}
+
+std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions& options) {
+  std::vector<ExtentFiles> opened;
+  for (const LayerExtents& layer : options.layers) {
+    FT_CHECK(!layer.files.empty() && layer.files.size() == options.layers.front().files.size());
+    ExtentFiles files{.layer = layer.layer,
+                      .extent_bytes = layer.extent_bytes,
+                      .checksums = layer.checksums,
+                      .files = {}};
+    const std::uint64_t expected = layer.checksums.size() * layer.extent_bytes;
+    for (const std::filesystem::path& path : layer.files) {
+      files.files.push_back(io::BulkFile::open(path, options.direct));
+      const std::uint64_t found = files.files.back().size_bytes();
+      if (found == expected) continue;
+      fail("experts: {} has {} bytes, expected {} ({} experts of {}): copy the file again",
+           in_quotes(path.native()),
+           found,
+           expected,
+           layer.checksums.size(),
+           layer.extent_bytes);
+    }
+    opened.push_back(std::move(files));
+  }
+  return opened;
+}
+
+StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
+    : clock_(deps.clock),
+      policy_(make_residency_policy(options.policy)),
+      tiers_{TierState{.pool = SlotPool(options.trunk_slots,
+                                        slot_bytes(options.layers, Tier::kTrunk),
+                                        n_experts_of(options.layers)),
+                       .stats = {},
+                       .first_tag = 0},
+             TierState{.pool = SlotPool(options.draft_slots,
+                                        slot_bytes(options.layers, Tier::kDraft),
+                                        n_experts_of(options.layers)),
+                       .stats = {},
+                       .first_tag = options.trunk_slots}},
+      usage_(n_experts_of(options.layers)),
+      reader_(open_files(options), deps.clock, deps.make_queue({}), [this](const auto& outcome) {
+        on_read(outcome);
+      }) {
+  check_tier(options, Tier::kTrunk, options.trunk_slots);
+  check_tier(options, Tier::kDraft, options.draft_slots);
+  ExpertId first_expert = 0;
+  for (LayerExtents& layer : options.layers) {
+    if (layer.layer >= index_of_layer_.size()) index_of_layer_.resize(layer.layer + 1, kNoLayer);
+    FT_CHECK(index_of_layer_[layer.layer] == kNoLayer);
+    index_of_layer_[layer.layer] = layers_.size();
+    layers_.push_back({.tier = layer.tier,
+                       .first_expert = first_expert,
+                       .n_experts = layer.checksums.size(),
+                       .view = std::move(layer.view)});
+    first_expert += static_cast<ExpertId>(layer.checksums.size());
+  }
+}
+
+std::size_t StreamingStore::Core::layer_index(std::size_t layer) const {
+  FT_CHECK(layer < index_of_layer_.size() && index_of_layer_[layer] != kNoLayer);
+  return index_of_layer_[layer];
+}
+
+ExpertStats StreamingStore::Core::stats() const {
+  const std::scoped_lock lock(mutex_);
+  ExpertStats stats{.is_streaming = true,
+                    .trunk = tiers_[0].stats,
+                    .draft = tiers_[1].stats,
+                    .stall_us = stall_us_,
+                    .read_p50_us = latencies_.percentile(0.5),
+                    .read_p90_us = latencies_.percentile(0.9),
+                    .read_p99_us = latencies_.percentile(0.99)};
+  for (const TierState& tier : tiers_) {
+    TierStats& out = &tier == &tiers_[0] ? stats.trunk : stats.draft;
+    out.evictions = tier.pool.n_evictions();
+    out.n_slots = tier.pool.n_slots();
+    out.slot_bytes = tier.pool.slot_bytes();
+  }
+  return stats;
+}
+
+StreamingStore::StreamingStore(StreamingOptions options, const StreamingDeps& deps)
+    : core_(std::make_unique<Core>(std::move(options), deps)) {}
+
+StreamingStore::~StreamingStore() = default;
+
+ExpertLease StreamingStore::acquire(std::size_t layer, std::span<const std::uint32_t> experts) {
+  auto lease = std::make_unique<Lease>(*core_, core_->layer_index(layer), experts);
+  core_->open(*lease);
+  return ExpertLease(std::move(lease));
+}
+
+void StreamingStore::prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept {
+  try {
+    core_->prefetch(core_->layer_index(layer), experts);
+  } catch (const std::exception&) {
+    // Out of memory for a list: a guess less, nothing else.
+  }
+}
+
+std::size_t StreamingStore::n_missing(std::size_t layer,
+                                      std::span<const std::uint32_t> experts) const {
+  return core_->n_missing(core_->layer_index(layer), experts);
+}
+
+bool StreamingStore::begin_pass(std::size_t n_rows) noexcept {
+  return core_->begin_pass(n_rows);
+}
+
+void StreamingStore::end_pass() noexcept {
+  core_->end_pass();
+}
+
+ExpertStats StreamingStore::stats() const {
+  return core_->stats();
+}
+
+void StreamingStore::shrink(Tier tier, std::size_t n_slots) {
+  core_->shrink(tier, n_slots);
+}
+
+}  // namespace ft::experts
