@@ -17,6 +17,7 @@ OWNED = [
     (re.compile(r'#\s*include\s*[<"]simdjson'), {'json'}),
     (re.compile(r'#\s*include\s*<(pcre2|utf8proc)'), {'text'}),
     (re.compile(r'#\s*include\s*<xxhash'), {'checkpoint'}),
+    (re.compile(r'#\s*include\s*<liburing'), {'io'}),
     (re.compile(r'#\s*include\s*<CLI/'), {'apps'}),
     (re.compile(r'#\s*include\s*<(immintrin|arm_neon|x86intrin|cuda)'), {'kernels'}),
     (re.compile(r'\bgetenv\s*\('), {'apps'}),

@@ -3,13 +3,13 @@
 #   tools/setup.sh build   compile and run the program
 #   tools/setup.sh test    + run `make test`
 #   tools/setup.sh check   + format, clang-tidy, sanitizers, fuzzers
-#   tools/setup.sh slow    + the cross-compiler and the emulator of `make test-slow`
+#   tools/setup.sh slow    + the cross-compiler and the emulator of `make test-slow`, what the benchmarks compare with
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config libfmt-dev libsimdjson-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev)
+build=(g++ cmake ninja-build pkg-config libfmt-dev libsimdjson-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev)
 test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy python3-regex python3-jinja2)
 check=(git clang clang-format clang-tidy libclang-rt-14-dev)
-slow=(g++-aarch64-linux-gnu qemu-user googletest)
+slow=(g++-aarch64-linux-gnu qemu-user googletest fio)
 
 case "${1:-}" in
   build) packages=("${build[@]}") ;;

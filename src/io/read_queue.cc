@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "io/thread_read_queue.h"
+#include "io/uring_read_queue.h"
 
 #include <algorithm>
 #include <array>
@@ -46,8 +47,19 @@ BulkFile BulkFile::open(const std::filesystem::path& path, bool direct) {
 
 std::unique_ptr<ReadQueue> make_read_queue(const ReadQueueOptions& options) {
   FT_CHECK(options.depth > 0);
-  if (options.kind == ReadQueueOptions::Kind::kUring) throw IoError("io_uring is not built in");
-  return make_thread_read_queue(options);
+  switch (options.kind) {
+    case ReadQueueOptions::Kind::kAuto:
+      try {
+        return make_uring_read_queue(options);
+      } catch (const IoError&) {
+        return make_thread_read_queue(options);  // refused, as many containers have it
+      }
+    case ReadQueueOptions::Kind::kUring:
+      return make_uring_read_queue(options);
+    case ReadQueueOptions::Kind::kThreads:
+      return make_thread_read_queue(options);
+  }
+  throw LogicError("no such kind of read queue");
 }
 
 }  // namespace ft::io

@@ -61,7 +61,8 @@ class ReadQueue {
   virtual ~ReadQueue() = default;
   /// "io_uring", "threads": for logs.
   virtual std::string_view name() const noexcept = 0;
-  /// Never blocks for a read.
+  /// Never blocks for a drive. Throws IoError, as wait() does, only if the kernel refuses the queue
+  /// itself; a read that fails is a result.
   virtual void submit(std::span<const ReadRequest> requests) = 0;
   /// A kAhead request not finished yet becomes kDemand.
   virtual void promote(std::uint64_t tag) noexcept = 0;

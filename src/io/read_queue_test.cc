@@ -6,14 +6,20 @@
 #include "testing/faulty_read_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <map>
 #include <random>
 #include <string>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -158,8 +164,8 @@ INSTANTIATE_TEST_SUITE_P(Each,
 
 TEST_P(ReadQueueTest, FillsEveryDestinationOnce) {
   Fixture data = fixture();
-  for (const std::size_t depth : {1, 2, 16}) {
-    for (const std::size_t blocks_per_piece : {1, 3, 100}) {
+  for (const std::size_t depth : {1UL, 2UL, 16UL}) {
+    for (const std::size_t blocks_per_piece : {1UL, 3UL, 100UL}) {
       std::memset(data.memory.data(), 0, data.memory.size());
       const auto queue_of_depth = queue(depth, blocks_per_piece);
       std::vector<ReadRequest> requests;
@@ -179,6 +185,42 @@ TEST_P(ReadQueueTest, FillsEveryDestinationOnce) {
       }
     }
   }
+}
+
+/// Makes io_uring fail in this thread and those it starts, as containers do.
+void forbid_io_uring() {
+  std::array<sock_filter, 4> filter{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{.len = filter.size(), .filter = filter.data()};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+TEST(MakeReadQueue, UsesThreads_WhereIoUringIsRefused) {
+  std::thread confined([] {
+    forbid_io_uring();
+    EXPECT_EQ(make_read_queue({})->name(), "threads");
+    EXPECT_THAT(
+        message_of<IoError>([] { make_read_queue({.kind = ReadQueueOptions::Kind::kUring}); }),
+        HasSubstr("io_uring is refused: Operation not permitted"));
+  });
+  confined.join();
+}
+
+TEST(MakeReadQueue, MakesWhatIsAskedFor) {
+  EXPECT_EQ(make_read_queue({.kind = ReadQueueOptions::Kind::kThreads})->name(), "threads");
+  std::string_view found = "threads";
+  try {
+    found = make_read_queue({.kind = ReadQueueOptions::Kind::kUring})->name();
+    EXPECT_EQ(found, "io_uring");
+  } catch (const IoError&) {
+    // This kernel has none.
+  }
+  EXPECT_EQ(make_read_queue({})->name(), found);
 }
 
 TEST_P(ReadQueueTest, ReadsNothingAtOnce) {
