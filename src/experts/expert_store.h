@@ -53,11 +53,15 @@ class ExpertLease {
   class State {  // a store's side of a lease
    public:
     virtual ~State() = default;
+    virtual bool would_wait() const noexcept = 0;
     virtual std::span<const std::uint32_t> next(std::stop_token stop) = 0;
     virtual const Expert& expert(std::uint32_t index) const noexcept = 0;
   };
 
   explicit ExpertLease(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+  /// Whether next() would block now: time for other work.
+  bool would_wait() const noexcept { return state_->would_wait(); }
 
   /// Indexes into acquire()'s list that are ready and were not returned before; empty when all
   /// were. The first call returns what is resident without waiting, if anything is. Blocks until
@@ -80,7 +84,8 @@ class ExpertStore {
   /// a union larger than the pool comes in as slots are given back by next().
   virtual ExpertLease acquire(std::size_t layer, std::span<const std::uint32_t> experts) = 0;
 
-  /// A guess what a later acquire() will ask for, the likeliest first. Never waits; evicts nothing
+  /// A guess what a later acquire() will ask for, the likeliest first, perhaps several times. Never
+  /// waits; evicts nothing
   /// that is in use or that a lease is still to return; what finds no slot is dropped.
   virtual void prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept = 0;
 

@@ -15,6 +15,7 @@ class ResidentLease final : public ExpertLease::State {
     std::iota(indexes_.begin(), indexes_.end(), 0U);
   }
 
+  bool would_wait() const noexcept override { return false; }
   std::span<const std::uint32_t> next(std::stop_token) override {
     const std::size_t first = is_returned_ ? indexes_.size() : 0;
     is_returned_ = true;

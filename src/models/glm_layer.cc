@@ -30,7 +30,7 @@ void run_glm_layer(nn::Compute compute,
   const MutableMatrix u2 = nn::rows_of(u, pass.first_query, n_queries);
   backend.rms_norm(u2, x, layer.attention_norm, layer.norm_eps);
   if (layer.moe) {
-    nn::moe_feed_forward(compute, *layer.moe, u2, x, scratch.feed_forward);
+    nn::moe_feed_forward(compute, *layer.moe, u2, x, pass.previews, scratch.feed_forward);
   } else {
     nn::dense_feed_forward(compute, *layer.dense, u2, x, scratch.feed_forward);
   }

@@ -28,6 +28,7 @@ struct GlmLayerPass {
   std::size_t first_query = 0;             // rows before it leave only their keys
   nn::KeyChoice choice = nn::KeyChoice::kSelect;
   nn::Selection& selection;
+  bool previews = false;  // of the next layer's experts
   MutableMatrix x;  // [rows.size(), d_model]; from first_query on it becomes the layer's output
 };
 

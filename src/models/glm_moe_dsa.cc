@@ -3,6 +3,7 @@
 // next-token layer behind the trunk (glm_mtp.h). docs/model.md has the mathematics and the sources.
 #include "base/error.h"
 #include "cache/latent_cache.h"
+#include "experts/resident_store.h"
 #include "models/family.h"
 #include "models/glm_config.h"
 #include "models/glm_layer.h"
@@ -37,7 +38,25 @@ struct GlmWorkspace final : Workspace {
   nn::ScratchMatrix logits;
   std::vector<nn::ScratchMatrix> taps;
   GlmLayerScratch layer;
+  bool previews = false;
   ForwardOutput output;
+};
+
+/// One forward, as the store of the experts sees it.
+class ExpertPass {
+ public:
+  ExpertPass(experts::ExpertStore& store, std::size_t n_rows) noexcept
+      : store_(store), wants_prefetch_(store.begin_pass(n_rows)) {}
+  ~ExpertPass() { store_.end_pass(); }
+  ExpertPass(const ExpertPass&) = delete;
+  ExpertPass& operator=(const ExpertPass&) = delete;
+  ExpertPass(ExpertPass&&) = delete;
+  ExpertPass& operator=(ExpertPass&&) = delete;
+  bool wants_prefetch() const noexcept { return wants_prefetch_; }
+
+ private:
+  experts::ExpertStore& store_;
+  bool wants_prefetch_;
 };
 
 class GlmModel final : public Model {
@@ -55,7 +74,9 @@ class GlmModel final : public Model {
     inventory.plan.census();
     checkpoint_.map();
     if (options.draft_format) inventory.plan.quantize(WeightPart::kMtp, *options.draft_format);
+    if (options.store != nullptr) inventory.plan.leave_experts();
     weights_.packed = inventory.plan.load(compute_.backend, compute_.pool, options.progress);
+    connect_experts(options.store);
     description_ = std::move(inventory.description);
     description_.weights_hash = checkpoint_.fingerprint();
     if (weights_.draft) {
@@ -81,6 +102,9 @@ class GlmModel final : public Model {
                                Workspace& workspace) const override {
     auto& w = dynamic_cast<GlmWorkspace&>(workspace);
     begin(slices, taps, w);
+    w.set_stop(stop);
+    const ExpertPass pass(*store_, w.rows.size());
+    w.previews = pass.wants_prefetch();
     const MutableMatrix x = w.x.shape(w.rows.size(), config_.d_model);
     for (std::size_t i = 0; i < slices.size(); ++i) {
       nn::embed(weights_.embedding,
@@ -113,7 +137,26 @@ class GlmModel final : public Model {
 
  private:
   nn::Compute compute_on(const Workspace& workspace) const noexcept {
-    return {compute_.backend, compute_.pool, workspace.meter()};
+    return {compute_.backend, compute_.pool, workspace.meter(), workspace.stop()};
+  }
+
+  /// Gives every sparse layer its experts. `store` null: those that were loaded.
+  void connect_experts(experts::ExpertStore* store) {
+    if (store == nullptr) {
+      store = &resident_experts_.emplace(std::move(weights_.experts));
+    }
+    store_ = store;
+    nn::MoeWeights* previous = nullptr;
+    for (GlmLayer& layer : weights_.layers) {
+      if (!layer.moe) continue;
+      layer.moe->store = store;
+      if (previous != nullptr) {
+        previous->next = {
+            .moe = &*layer.moe, .norm = layer.attention_norm, .norm_eps = layer.norm_eps};
+      }
+      previous = &*layer.moe;
+    }
+    if (weights_.draft && weights_.draft->layer.moe) weights_.draft->layer.moe->store = store;
   }
 
   void choose_draft_output(const GlmInventory& inventory, std::optional<QuantFormat> format) {
@@ -178,6 +221,7 @@ class GlmModel final : public Model {
                    .first_query = first_query,
                    .choice = nn::KeyChoice::kSelect,
                    .selection = w.selection,
+                   .previews = w.previews,
                    .x = x},
                   w.layer);
   }
@@ -227,6 +271,8 @@ class GlmModel final : public Model {
   cache::LatentLayout layout_;
   nn::RotaryTable rotary_;
   GlmWeights weights_;
+  std::optional<experts::ResidentStore> resident_experts_;
+  experts::ExpertStore* store_ = nullptr;
   ModelConfig description_;
   std::optional<GlmDraftHead> draft_head_;
 };

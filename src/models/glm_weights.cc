@@ -19,10 +19,14 @@ constexpr const char* kHeadName = "lm_head.weight";
 /// Declares the weights of one layer; names are the Hugging Face checkpoint's.
 class LayerDeclaration {
  public:
-  LayerDeclaration(const GlmConfig& config, std::size_t layer, WeightPlan& plan)
+  LayerDeclaration(const GlmConfig& config,
+                   std::size_t layer,
+                   std::vector<experts::Expert>& experts,
+                   WeightPlan& plan)
       : config_(config),
         layer_(layer),
         prefix_("model.layers." + std::to_string(layer) + "."),
+        experts_(experts),
         plan_(plan) {}
 
   void layer(bool has_indexer, bool is_sparse, GlmLayer& layer) {
@@ -102,12 +106,14 @@ class LayerDeclaration {
              config_.n_shared_experts * config_.expert_width,
              w.shared.emplace());
     }
-    w.experts.resize(w.shape.n_experts);
+    w.layer = layer_;
+    w.expert_width = config_.expert_width;
+    experts_.resize(w.shape.n_experts);
     const WeightPart around = plan_.part();
     if (around == WeightPart::kDense) plan_.set_part(WeightPart::kExperts);
-    for (std::size_t e = 0; e < w.experts.size(); ++e) {
+    for (std::size_t e = 0; e < experts_.size(); ++e) {
       plan_.set_expert(ExpertPlace{layer_, e});
-      expert(p + "experts." + std::to_string(e) + ".", config_.expert_width, w.experts[e]);
+      expert(p + "experts." + std::to_string(e) + ".", config_.expert_width, experts_[e]);
     }
     plan_.set_expert(std::nullopt);
     plan_.set_part(around);
@@ -130,6 +136,7 @@ class LayerDeclaration {
   const GlmConfig& config_;
   std::size_t layer_;
   std::string prefix_;
+  std::vector<experts::Expert>& experts_;
   WeightPlan& plan_;
 };
 
@@ -139,8 +146,9 @@ WeightPlan declare_trunk(const GlmConfig& config,
   WeightPlan plan(checkpoint, config.block_rows, config.block_cols);
   plan.table(kEmbeddingName, config.n_vocab, config.d_model, weights.embedding);
   weights.layers.resize(config.n_layers);
+  weights.experts.resize(config.n_layers + 1);
   for (std::size_t i = 0; i < config.n_layers; ++i) {
-    LayerDeclaration(config, i, plan)
+    LayerDeclaration(config, i, weights.experts[i], plan)
         .layer(config.has_indexer[i], config.is_sparse[i], weights.layers[i]);
   }
   plan.vector("model.norm.weight", config.d_model, weights.norm);
@@ -195,9 +203,11 @@ GlmInventory take_inventory(const GlmConfig& config,
   }
   WeightPlan draft_plan(checkpoint, config.block_rows, config.block_cols);
   draft_plan.set_part(WeightPart::kMtp);
-  LayerDeclaration(config, config.n_layers, draft_plan).draft(weights.draft.emplace());
+  LayerDeclaration(config, config.n_layers, weights.experts.back(), draft_plan)
+      .draft(weights.draft.emplace());
   if (const std::vector<std::string> missing = draft_plan.missing(); !missing.empty()) {
     weights.draft.reset();
+    weights.experts.back().clear();
     description.draft_head_absence =
         "the next-token layer is incomplete: " + missing.front() + " is missing" +
         (missing.size() > 1 ? ", with " + std::to_string(missing.size() - 1) + " more" : "");

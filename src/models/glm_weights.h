@@ -44,7 +44,10 @@ struct GlmWeights {
   std::vector<float> norm;             // [d_model]
   kernels::Weight head;                // [n_vocab, d_model]
   std::optional<GlmDraftLayer> draft;  // only if the checkpoint has all of it
-  Buffer packed;                       // what the weights point into
+  /// Routed experts of layer i, the next-token layer behind the trunk's; until they move into a
+  /// store.
+  std::vector<std::vector<experts::Expert>> experts;
+  Buffer packed;  // what the weights point into
 };
 
 /// What a checkpoint holds for a config: the plan to load it and its description.

@@ -5,6 +5,7 @@
 #include "base/types.h"
 #include "cache/kv_cache.h"
 #include "checkpoint/checkpoint.h"
+#include "experts/expert_store.h"
 #include "kernels/kernels.h"
 #include "models/draft_head.h"
 #include "models/workspace.h"
@@ -65,6 +66,9 @@ struct LoadOptions {
   /// Quantizes what the draft head reads as far as it is not: its layer, and a copy of the output
   /// head. Fewer bytes per draft, slightly different drafts, never a different text.
   std::optional<QuantFormat> draft_format = std::nullopt;
+  /// Routed experts come from here, made with expert_extents(), and are not loaded. It must outlive
+  /// the model. Null: all are resident.
+  experts::ExpertStore* store = nullptr;
   /// Called with bytes done and bytes in total while weights are packed; may be empty.
   std::function<void(std::uint64_t, std::uint64_t)> progress;
 };

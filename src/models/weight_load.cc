@@ -300,7 +300,9 @@ WeightPlan::Task WeightPlan::make_task(const Packing& packing,
 std::vector<WeightPlan::Task> WeightPlan::make_tasks(const kernels::Backend& backend) const {
   std::vector<Task> tasks;
   tasks.reserve(packings_.size() + tables_.size());
-  for (const Packing& packing : packings_) tasks.push_back(make_task(packing, backend));
+  for (const Packing& packing : packings_) {
+    if (!leaves_experts_ || !packing.expert) tasks.push_back(make_task(packing, backend));
+  }
   for (const Table& table : tables_) {
     if (const checkpoint::PanelTensor* panels = checkpoint_->find_panels(table.name)) {
       table.destination->panels = checkpoint_->panels(*panels);

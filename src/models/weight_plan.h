@@ -159,6 +159,8 @@ class WeightPlan {
   /// Weights of this part that are made of elements and may be quantized will be, when they are
   /// packed.
   void quantize(WeightPart part, QuantFormat format) { quantized_[part] = format; }
+  /// Experts that a container keeps in extents are left out of load().
+  void leave_experts() noexcept { leaves_experts_ = true; }
   /// Whether the weight `entry` is made from elements (not panels or integers).
   bool is_made_of_elements(std::string_view entry) const;
   /// A declared matrix as stored. The checkpoint must be mapped and have passed census().
@@ -219,6 +221,7 @@ class WeightPlan {
   std::vector<Table> tables_;
   checkpoint::IntegerLayouts integers_;
   std::map<WeightPart, QuantFormat> quantized_;
+  bool leaves_experts_ = false;
 };
 
 }  // namespace ft::models

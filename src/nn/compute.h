@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <stop_token>
 
 namespace ft::nn {
 
@@ -19,6 +20,7 @@ struct Compute {
   kernels::Backend& backend;
   ThreadPool& pool;
   WorkMeter* meter = nullptr;  // null: nobody measures
+  std::stop_token stop = {};   // ends waiting for experts
 
   /// Backend::matmul and swiglu, their weights counted.
   void matmul(std::span<const kernels::MatmulOp> ops) const noexcept;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ft::nn {
 namespace {
@@ -55,6 +56,54 @@ void assign_slots(std::size_t n_experts, std::size_t n_active, FeedForwardScratc
   // Each entry now is its expert's end, that is the next one's begin.
   std::move_backward(s.first_slots.begin(), s.first_slots.end() - 1, s.first_slots.end());
   s.first_slots[0] = 0;
+  s.chosen.clear();
+  for (std::uint32_t e = 0; e < n_experts; ++e) {
+    if (s.first_slots[e + 1] > s.first_slots[e]) s.chosen.push_back(e);
+  }
+}
+
+/// Asks the next router about `x` as it is now. Best ranks of all rows come first.
+void prefetch_next(Compute compute,
+                   const RouterPreview& next,
+                   ConstMatrix x,
+                   FeedForwardScratch& s) {
+  const MoeWeights& moe = *next.moe;
+  const std::size_t n_active = moe.shape.n_active;
+  const MutableMatrix normed = s.preview_normed.shape(x.n_rows, x.n_cols);
+  compute.backend.rms_norm(normed, x, next.norm, next.norm_eps);
+  const MutableMatrix logits = s.preview_logits.shape(x.n_rows, moe.shape.n_experts);
+  const kernels::MatmulOp op = linear(logits, normed, moe.router);
+  compute.matmul({&op, 1});
+  s.preview.resize(x.n_rows * n_active);
+  std::array<std::uint32_t, kMaxActiveExperts> experts{};
+  std::array<float, kMaxActiveExperts> weights{};
+  for (std::size_t r = 0; r < x.n_rows; ++r) {
+    route(logits.row(r),
+          moe.bias,
+          moe.shape,
+          std::span(experts).first(n_active),
+          std::span(weights).first(n_active));
+    for (std::size_t i = 0; i < n_active; ++i) s.preview[i * x.n_rows + r] = experts[i];
+  }
+  moe.store->prefetch(moe.layer, s.preview);
+}
+
+/// Adds the shared expert to the operations; its outputs, or data == nullptr.
+ConstMatrix add_shared(const MoeWeights& weights, ConstMatrix u, FeedForwardScratch& s) {
+  if (!weights.shared) return {};
+  const MutableMatrix rows = s.shared_hidden.shape(u.n_rows, width_of(*weights.shared));
+  const MutableMatrix output = s.shared_output.shape(u.n_rows, u.n_cols);
+  s.swiglu_ops.push_back(swiglu(rows, u, *weights.shared));
+  s.down_ops.push_back(linear(output, rows, weights.shared->down));
+  return output;
+}
+
+/// Runs the operations gathered so far.
+void run_ops(Compute compute, FeedForwardScratch& s) {
+  compute.swiglu(s.swiglu_ops);
+  compute.matmul(s.down_ops);
+  s.swiglu_ops.clear();
+  s.down_ops.clear();
 }
 
 }  // namespace
@@ -76,37 +125,36 @@ void moe_feed_forward(Compute compute,
                       const MoeWeights& weights,
                       ConstMatrix u,
                       MutableMatrix x,
+                      bool previews,
                       FeedForwardScratch& scratch) {
   const StageScope stage(compute.meter, Stage::kExperts);
   FeedForwardScratch& s = scratch;
+  s.swiglu_ops.clear();  // an exception may have left some
+  s.down_ops.clear();
   const std::size_t n_active = weights.shape.n_active;
   route_rows(compute, weights, u, s);
-  assign_slots(weights.experts.size(), n_active, s);
+  assign_slots(weights.shape.n_experts, n_active, s);
+  experts::ExpertLease lease = weights.store->acquire(weights.layer, s.chosen);
+  if (previews && weights.next.moe != nullptr) prefetch_next(compute, weights.next, x, s);
 
-  const std::size_t n_slots = s.slots.size();
-  const MutableMatrix hidden = s.hidden.shape(n_slots, width_of(weights.experts.front()));
-  const MutableMatrix outputs = s.outputs.shape(n_slots, x.n_cols);
-  s.swiglu_ops.clear();
-  s.down_ops.clear();
-  for (std::size_t e = 0; e < weights.experts.size(); ++e) {
-    const std::size_t begin = s.first_slots[e];
-    const std::size_t n = s.first_slots[e + 1] - begin;
-    if (n == 0) continue;
-    const MutableMatrix rows = rows_of(hidden, begin, n);
-    s.swiglu_ops.push_back(swiglu(rows, u, weights.experts[e]));
-    s.swiglu_ops.back().x_rows = s.slot_rows.data() + begin;
-    s.down_ops.push_back(linear(rows_of(outputs, begin, n), rows, weights.experts[e].down));
+  const MutableMatrix hidden = s.hidden.shape(s.slots.size(), weights.expert_width);
+  const MutableMatrix outputs = s.outputs.shape(s.slots.size(), x.n_cols);
+  const ConstMatrix shared_output = add_shared(weights, u, s);
+  if (lease.would_wait()) run_ops(compute, s);
+  for (;;) {
+    const std::span<const std::uint32_t> ready = lease.next(compute.stop);
+    if (ready.empty()) break;
+    for (const std::uint32_t i : ready) {
+      const Expert& expert = lease.expert(i);
+      const std::size_t begin = s.first_slots[s.chosen[i]];
+      const std::size_t n = s.first_slots[s.chosen[i] + 1] - begin;
+      const MutableMatrix rows = rows_of(hidden, begin, n);
+      s.swiglu_ops.push_back(swiglu(rows, u, expert));
+      s.swiglu_ops.back().x_rows = s.slot_rows.data() + begin;
+      s.down_ops.push_back(linear(rows_of(outputs, begin, n), rows, expert.down));
+    }
+    run_ops(compute, s);
   }
-  ConstMatrix shared_output;
-  if (weights.shared) {
-    const MutableMatrix rows = s.shared_hidden.shape(u.n_rows, width_of(*weights.shared));
-    const MutableMatrix output = s.shared_output.shape(u.n_rows, x.n_cols);
-    s.swiglu_ops.push_back(swiglu(rows, u, *weights.shared));
-    s.down_ops.push_back(linear(output, rows, weights.shared->down));
-    shared_output = output;
-  }
-  compute.swiglu(s.swiglu_ops);
-  compute.matmul(s.down_ops);
   compute.backend.moe_combine({.expert_out = outputs,
                                .slots = s.slots,
                                .weights = s.weights.shape(u.n_rows, n_active),

@@ -2,6 +2,7 @@
 // plus a shared one.
 #pragma once
 
+#include "experts/expert_store.h"
 #include "kernels/kernels.h"
 #include "nn/compute.h"
 #include "nn/router.h"
@@ -10,22 +11,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ft::nn {
 
-/// D(silu(G u) * (U u)); gate and up are packed together.
-struct Expert {
-  kernels::Weight gate_up;  // [2 * width, d_model]
-  kernels::Weight down;     // [d_model, width]
+using experts::Expert;
+
+struct MoeWeights;
+
+/// The router of the next sparse layer, asked early: most of what it will want of this layer's
+/// input can be told from the residual before this layer's experts.
+struct RouterPreview {
+  const MoeWeights* moe = nullptr;  // null: there is none
+  std::span<const float> norm;      // [d_model], before that router
+  float norm_eps = 0;
 };
 
 struct MoeWeights {
   RouterShape shape;
   kernels::Weight router;   // [n_experts, d_model]
   std::vector<float> bias;  // [n_experts], added for the choice only
-  std::vector<Expert> experts;
+  std::size_t expert_width = 0;
+  experts::ExpertStore* store = nullptr;  // of the routed experts
+  std::size_t layer = 0;                  // their place in it
   std::optional<Expert> shared;
+  RouterPreview next;
 };
 
 struct FeedForwardScratch {
@@ -39,6 +50,10 @@ struct FeedForwardScratch {
   std::vector<std::uint32_t> slots;        // [n_rows * n_active]: row of `outputs`
   std::vector<std::uint32_t> slot_rows;    // [n_slots]: row of u
   std::vector<std::uint32_t> first_slots;  // [n_experts + 1]
+  std::vector<std::uint32_t> chosen;       // the experts of any row, ascending
+  ScratchMatrix preview_normed;
+  ScratchMatrix preview_logits;
+  std::vector<std::uint32_t> preview;  // [n_active * n_rows], best ranks first
   std::vector<kernels::SwigluOp> swiglu_ops;
   std::vector<kernels::MatmulOp> down_ops;
 };
@@ -52,11 +67,14 @@ void dense_feed_forward(Compute compute,
 
 /// x += sum of the routed experts in rank order, the shared expert last. u, x: [n_rows, d_model].
 /// The rows of an expert are gathered, so each expert is read once per call; every row's sum is its
-/// own, whatever the other rows chose.
+/// own, whatever the other rows chose, wherever the experts were. `previews`: the store is told
+/// what the next sparse layer will probably want. Throws IoError if an expert cannot be read,
+/// Cancelled.
 void moe_feed_forward(Compute compute,
                       const MoeWeights& weights,
                       ConstMatrix u,
                       MutableMatrix x,
+                      bool previews,
                       FeedForwardScratch& scratch);
 
 }  // namespace ft::nn
