@@ -24,6 +24,10 @@ StreamingStore::Lease::~Lease() {
   core_.close(*this);
 }
 
+bool StreamingStore::Lease::would_wait() const noexcept {
+  return core_.would_wait(*this);
+}
+
 std::span<const std::uint32_t> StreamingStore::Lease::next(std::stop_token stop) {
   return core_.next(*this, stop);
 }
@@ -62,6 +66,15 @@ void StreamingStore::Core::close(Lease& lease) noexcept {
   }
   std::erase(leases_, &lease);
   start_reads();
+}
+
+bool StreamingStore::Core::would_wait(const Lease& lease) const noexcept {
+  const std::lock_guard lock(mutex_);
+  if (lease.n_open_ == 0) return false;
+  const SlotPool& pool = pool_of(lease.layer_index_);
+  return std::none_of(lease.items_.begin(), lease.items_.end(), [&](const Lease::Item& item) {
+    return item.progress == Lease::Progress::kClaimed && pool.is_ready(item.slot);
+  });
 }
 
 std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,

@@ -28,6 +28,7 @@ class StreamingStore::Lease final : public ExpertLease::State {
   Lease(Lease&&) = delete;
   Lease& operator=(Lease&&) = delete;
 
+  bool would_wait() const noexcept override;
   std::span<const std::uint32_t> next(std::stop_token stop) override;
   const Expert& expert(std::uint32_t index) const noexcept override;
 
@@ -71,6 +72,7 @@ class StreamingStore::Core {
 
   void open(Lease& lease);
   void close(Lease& lease) noexcept;
+  bool would_wait(const Lease& lease) const noexcept;
   std::span<const std::uint32_t> next(Lease& lease, const std::stop_token& stop);
   const SlotPool& pool_of(std::size_t layer_index) const { return tier_of(layer_index).pool; }
 
