@@ -22,7 +22,7 @@ class ResidencyPolicy {
                     std::span<double> worth) const noexcept = 0;
 };
 
-enum class PolicyKind : std::uint8_t { kLru };
+enum class PolicyKind : std::uint8_t { kLru, kHeat, kLikelihood, kNextUse };
 
 std::unique_ptr<ResidencyPolicy> make_residency_policy(PolicyKind kind);
 

@@ -40,6 +40,7 @@ void StreamingStore::Core::open(Lease& lease) {
   const std::scoped_lock lock(mutex_);
   TierState& tier = tier_of(lease.layer_index_);
   leases_.push_back(&lease);
+  n_asked_in_pass_ += lease.items_.size();
   for (std::uint32_t i = 0; i < lease.items_.size(); ++i) {
     Lease::Item& item = lease.items_[i];
     usage_.used(item.expert);
@@ -52,6 +53,8 @@ void StreamingStore::Core::open(Lease& lease) {
       claim(tier, item);
     }
   }
+  const Layer& layer = layers_[lease.layer_index_];
+  usage_.reached(layer.first_expert + static_cast<ExpertId>(layer.n_experts));
   std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
   start_reads();
 }
@@ -257,12 +260,24 @@ std::size_t StreamingStore::Core::n_missing(std::size_t layer_index,
   }));
 }
 
-bool StreamingStore::Core::begin_pass(std::size_t) {
+bool StreamingStore::Core::begin_pass(std::size_t n_rows) {
+  const std::scoped_lock lock(mutex_);
+  n_asked_in_pass_ = 0;
+  const bool is_advised = gate_.begin_pass(n_rows, clock_.now_us());
+  switch (lookahead_) {
+    case StreamingOptions::Lookahead::kOff:
+      return false;
+    case StreamingOptions::Lookahead::kOn:
+      return true;
+    case StreamingOptions::Lookahead::kAuto:
+      return is_advised;
+  }
   return false;
 }
 
 void StreamingStore::Core::end_pass() {
   const std::scoped_lock lock(mutex_);
+  gate_.end_pass(n_asked_in_pass_, clock_.now_us());
   usage_.end_pass();
 }
 

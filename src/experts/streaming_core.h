@@ -7,11 +7,13 @@
 
 #include "experts/extent_reader.h"
 #include "experts/latency_histogram.h"
+#include "experts/lookahead_gate.h"
 #include "experts/slot_pool.h"
 #include "experts/streaming_store.h"
 
 #include <array>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -69,6 +71,8 @@ class StreamingStore::Core {
   void end_pass();
   ExpertStats stats() const;
   void shrink(Tier tier, std::size_t n_slots);
+  void save_heat() const;
+  const std::string& heat_warning() const noexcept { return heat_warning_; }
 
   void open(Lease& lease);
   void close(Lease& lease) noexcept;
@@ -84,6 +88,7 @@ class StreamingStore::Core {
     std::uint64_t first_tag = 0;
   };
   struct Layer {
+    std::size_t layer = 0;
     Tier tier = Tier::kTrunk;
     ExpertId first_expert = 0;
     std::size_t n_experts = 0;
@@ -98,6 +103,7 @@ class StreamingStore::Core {
   const TierState& tier_of(std::size_t layer_index) const {
     return tiers_[static_cast<std::size_t>(layers_[layer_index].tier)];
   }
+  void load_heat();
   ExpertId expert_id(std::size_t layer_index, std::uint32_t expert) const;
 
   // With the lock held:
@@ -118,6 +124,9 @@ class StreamingStore::Core {
   std::vector<Layer> layers_;
   std::vector<std::size_t> index_of_layer_;  // by number of the layer
   std::unique_ptr<ResidencyPolicy> policy_;
+  StreamingOptions::Lookahead lookahead_;
+  std::filesystem::path heat_file_;
+  std::string heat_warning_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;  // a slot became ready or a lease failed
@@ -126,6 +135,8 @@ class StreamingStore::Core {
   std::vector<Lease*> leases_;  // the oldest first
   LatencyHistogram latencies_;
   std::int64_t stall_us_ = 0;
+  LookaheadGate gate_;
+  std::uint64_t n_asked_in_pass_ = 0;
   std::vector<std::uint32_t> taken_;  // scratch
   std::vector<ExtentRead> reads_;     // scratch: to be started
 

@@ -1,6 +1,7 @@
 #include "experts/streaming_store.h"
 
 #include "base/error.h"
+#include "experts/heat_file.h"
 #include "experts/streaming_core.h"
 
 #include <algorithm>
@@ -64,6 +65,8 @@ std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions
 StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
     : clock_(deps.clock),
       policy_(make_residency_policy(options.policy)),
+      lookahead_(options.lookahead),
+      heat_file_(options.heat_file),
       tiers_{TierState{.pool = SlotPool(options.trunk_slots,
                                         slot_bytes(options.layers, Tier::kTrunk),
                                         n_experts_of(options.layers)),
@@ -85,12 +88,52 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
     if (layer.layer >= index_of_layer_.size()) index_of_layer_.resize(layer.layer + 1, kNoLayer);
     FT_CHECK(index_of_layer_[layer.layer] == kNoLayer);
     index_of_layer_[layer.layer] = layers_.size();
-    layers_.push_back({.tier = layer.tier,
+    layers_.push_back({.layer = layer.layer,
+                       .tier = layer.tier,
                        .first_expert = first_expert,
                        .n_experts = layer.checksums.size(),
                        .view = std::move(layer.view)});
     first_expert += static_cast<ExpertId>(layer.checksums.size());
   }
+  load_heat();
+}
+
+void StreamingStore::Core::load_heat() {
+  if (heat_file_.empty()) return;
+  const Heat heat = read_heat_file(heat_file_);
+  heat_warning_ = heat.warning;
+  for (const HeatEntry& entry : heat.entries) {
+    const bool is_known = entry.layer < index_of_layer_.size() &&
+                          index_of_layer_[entry.layer] != kNoLayer &&
+                          entry.expert < layers_[index_of_layer_[entry.layer]].n_experts;
+    if (is_known) continue;
+    heat_warning_ =
+        fmt::format("heat file {}: the model has no expert {} of layer {}; learning starts afresh",
+                    in_quotes(heat_file_.native()),
+                    entry.expert,
+                    entry.layer);
+    return;
+  }
+  usage_.set_passes(heat.passes);
+  for (const HeatEntry& entry : heat.entries) {
+    usage_.set_heat(expert_id(index_of_layer_[entry.layer], entry.expert), entry.uses);
+  }
+}
+
+void StreamingStore::Core::save_heat() const {
+  if (heat_file_.empty()) return;
+  Heat heat;
+  {
+    const std::scoped_lock lock(mutex_);
+    heat.passes = usage_.passes();
+    for (const Layer& layer : layers_) {
+      for (std::uint32_t expert = 0; expert < layer.n_experts; ++expert) {
+        const double uses = usage_.heat(layer.first_expert + expert);
+        heat.entries.push_back({.layer = layer.layer, .expert = expert, .uses = uses});
+      }
+    }
+  }
+  write_heat_file(heat_file_, heat);
 }
 
 std::size_t StreamingStore::Core::layer_index(std::size_t layer) const {
@@ -154,6 +197,14 @@ ExpertStats StreamingStore::stats() const {
 
 void StreamingStore::shrink(Tier tier, std::size_t n_slots) {
   core_->shrink(tier, n_slots);
+}
+
+void StreamingStore::save_heat() const {
+  core_->save_heat();
+}
+
+const std::string& StreamingStore::heat_warning() const noexcept {
+  return core_->heat_warning();
 }
 
 }  // namespace ft::experts

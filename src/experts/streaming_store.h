@@ -41,7 +41,9 @@ struct StreamingOptions {
   std::size_t trunk_slots = 0;  // at least 1 if a layer is of the tier
   std::size_t draft_slots = 0;
   PolicyKind policy = PolicyKind::kLru;
-  Lookahead lookahead = Lookahead::kOff;
+  Lookahead lookahead = Lookahead::kAuto;
+  /// What earlier runs learned about the use of experts is read from here; empty: from nowhere.
+  std::filesystem::path heat_file;
   bool direct = true;  // past the page cache, where the file system can
 };
 
@@ -73,6 +75,11 @@ class StreamingStore final : public ExpertStore {
   /// Memory is short: at most `n_slots` (at least 1) of the tier from now on. Slots in use go when
   /// their leases are done with them, all others at once. It never grows again.
   void shrink(Tier tier, std::size_t n_slots);
+
+  /// Writes what was learned into the heat file, if there is one. Throws IoError.
+  void save_heat() const;
+  /// One line if the heat file could not be used, else empty.
+  const std::string& heat_warning() const noexcept;
 
  private:
   class Core;

@@ -2,7 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <stop_token>
+
+#include <gmock/gmock.h>
 
 namespace ft::experts {
 namespace {
@@ -340,6 +343,60 @@ TEST_F(StreamingStoreTest, ShrinkingWaitsForReadsUnderWay) {
   }
   EXPECT_EQ(n, 6U);
   EXPECT_EQ(resident(store, 1).size(), 2U);
+}
+
+// --- learning ---
+
+TEST_F(StreamingStoreTest, WhatWasLearnedComesBackInTheNextRun) {
+  StreamingOptions learning = options(4);
+  learning.policy = PolicyKind::kHeat;
+  learning.heat_file = folder_ / "model.heat";
+  {
+    StreamingStore store(learning, deps());
+    for (int i = 0; i < 5; ++i) {
+      store.begin_pass(1);
+      use(store, 1, {2, 7});
+      store.end_pass();
+    }
+    store.save_heat();
+  }
+  StreamingStore store(learning, deps());
+  EXPECT_EQ(store.heat_warning(), "");
+  use(store, 1, {2, 7});
+  for (const std::uint32_t expert : {0U, 1U, 3U, 4U, 5U, 6U}) use(store, 1, {expert});
+  EXPECT_EQ(store.n_missing(1, Ids{2, 7}), 0U);
+}
+
+TEST_F(StreamingStoreTest, AHeatFileOfAnotherModelIsAWarning) {
+  StreamingOptions learning = options(4);
+  learning.heat_file = folder_ / "model.heat";
+  for (const std::string line : {"1 12 5", "0 1 5", "4 1 5"}) {
+    std::ofstream(learning.heat_file) << "foretoken-heat 1 5\n" << line << "\n";
+    const StreamingStore store(learning, deps());
+    EXPECT_THAT(store.heat_warning(), ::testing::HasSubstr("the model has no expert "));
+  }
+  std::ofstream(learning.heat_file) << "garbage";
+  const StreamingStore store(learning, deps());
+  EXPECT_THAT(store.heat_warning(), ::testing::HasSubstr("learning starts afresh"));
+}
+
+TEST_F(StreamingStoreTest, LookaheadIsOffOnOrTried) {
+  StreamingOptions choice = options(4);
+  choice.lookahead = StreamingOptions::Lookahead::kOff;
+  StreamingStore off(choice, deps());
+  EXPECT_FALSE(off.begin_pass(1));
+  choice.lookahead = StreamingOptions::Lookahead::kOn;
+  StreamingStore on(choice, deps());
+  EXPECT_TRUE(on.begin_pass(1));
+  choice.lookahead = StreamingOptions::Lookahead::kAuto;
+  StreamingStore tried(choice, deps());
+  std::size_t n_with = 0;
+  for (int i = 0; i < 48; ++i) {
+    n_with += tried.begin_pass(1) ? 1U : 0U;
+    use(tried, 1, {1});
+    tried.end_pass();
+  }
+  EXPECT_EQ(n_with, 24U);
 }
 
 // --- opening ---

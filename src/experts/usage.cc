@@ -29,8 +29,14 @@ double ExpertUsage::recency(ExpertId expert) const noexcept {
   return age < kRecencyKept.size() ? record.recent * kRecencyKept[age] : 0;
 }
 
+double ExpertUsage::distance(ExpertId expert) const noexcept {
+  const std::size_t n = records_.size();
+  return static_cast<double>((expert + n - next_ % n) % n) / static_cast<double>(n);
+}
+
 void ExpertUsage::end_pass() noexcept {
   ++pass_;
+  passes_ = passes_ * kHeatKept + 1;
   weight_ /= kHeatKept;
   if (weight_ < kMaxWeight) return;
   for (Record& record : records_) record.heat /= weight_;

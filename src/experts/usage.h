@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace ft::experts {
@@ -13,16 +12,19 @@ namespace ft::experts {
 using ExpertId = std::uint32_t;
 inline constexpr ExpertId kNoExpert = ~ExpertId{0};
 
-/// Not thread-safe; the store guards it.
+/// A pass is one forward: it asks every layer, in order, for some of its experts. Not thread-safe;
+/// the store guards it.
 class ExpertUsage {
  public:
   explicit ExpertUsage(std::size_t n_experts) : records_(n_experts) {}
 
   /// A lease asked for it.
   void used(ExpertId expert) noexcept;
-  /// It was read on a guess: as recent as a used one, but no count.
+  /// It is being read on a guess: as late as a used one, but no count.
   void guessed(ExpertId expert) noexcept { records_[expert].last_tick = ++tick_; }
-  /// One forward has ended: counts made so far lose weight against what comes.
+  /// The layer whose experts end before this one has its turn: the pass goes on from here.
+  void reached(ExpertId first_of_next) noexcept { next_ = first_of_next; }
+  /// What is counted so far loses weight against what comes.
   void end_pass() noexcept;
 
   std::size_t n_experts() const noexcept { return records_.size(); }
@@ -30,10 +32,15 @@ class ExpertUsage {
   std::uint64_t last_tick(ExpertId expert) const noexcept { return records_[expert].last_tick; }
   /// Uses of late: every pass that has ended since takes most of a use away.
   double recency(ExpertId expert) const noexcept;
-  /// Uses over the long run, the last pass's counting one, older ones less.
+  /// Uses in passes() passes, older ones counting less.
   double heat(ExpertId expert) const noexcept { return records_[expert].heat / weight_; }
-  /// For a start with what an earlier run learned.
+  double passes() const noexcept { return passes_; }
+  /// How much of a pass goes by, in [0, 1), before its layer comes up again.
+  double distance(ExpertId expert) const noexcept;
+
+  // For a start with what an earlier run learned; before the first use.
   void set_heat(ExpertId expert, double heat) noexcept { records_[expert].heat = heat * weight_; }
+  void set_passes(double passes) noexcept { passes_ = passes; }
 
  private:
   struct Record {
@@ -46,7 +53,9 @@ class ExpertUsage {
   std::vector<Record> records_;
   std::uint64_t tick_ = 0;
   std::uint64_t pass_ = 0;
+  double passes_ = 0;
   double weight_ = 1;  // of a use now: grows instead of every count shrinking
+  ExpertId next_ = 0;  // the first of the layer after the one at work
 };
 
 }  // namespace ft::experts

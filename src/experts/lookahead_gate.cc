@@ -1,0 +1,46 @@
+#include "experts/lookahead_gate.h"
+
+#include <algorithm>
+
+namespace ft::experts {
+
+bool LookaheadGate::begin_pass(std::size_t n_rows, std::int64_t now_us) noexcept {
+  is_counted_ = n_rows <= kMaxRows;
+  start_us_ = now_us;
+  return is_counted_ && (is_trying() ? kWindows[window_] : is_on_);
+}
+
+void LookaheadGate::end_pass(std::uint64_t n_experts, std::int64_t now_us) noexcept {
+  if (!is_counted_ || n_experts == 0) return;
+  is_counted_ = false;
+  if (!is_trying()) {
+    --n_passes_to_trial_;
+    return;
+  }
+  if (++n_passes_in_window_ > kSettlingPasses) {
+    Measure& measure = measures_[kWindows[window_] ? 1 : 0];
+    measure.us += static_cast<double>(now_us - start_us_);
+    measure.experts += static_cast<double>(n_experts);
+  }
+  if (n_passes_in_window_ < kWindowPasses) return;
+  n_passes_in_window_ = 0;
+  if (++window_ == kWindows.size()) decide();
+}
+
+void LookaheadGate::decide() noexcept {
+  const auto cost = [this](bool is_on) {
+    const Measure& measure = measures_[is_on ? 1 : 0];
+    return measure.us / measure.experts;
+  };
+  if (cost(!is_on_) < cost(is_on_) * (1 - kClearlyFaster)) {
+    is_on_ = !is_on_;
+    pause_ = kPassesBetweenTrials;
+  } else {
+    pause_ = std::min(pause_ * 2, kMaxPassesBetweenTrials);
+  }
+  n_passes_to_trial_ = pause_;
+  window_ = 0;
+  measures_ = {};
+}
+
+}  // namespace ft::experts
