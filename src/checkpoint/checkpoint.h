@@ -53,6 +53,9 @@ struct PanelTensor {
   std::uint64_t size_bytes = 0;
 };
 
+/// The matrix of `tensor` whose bytes lie at `bytes`.
+QuantMatrix panels_at(const PanelTensor& tensor, const std::byte* bytes) noexcept;
+
 /// One tensor a model requires. Used by the census.
 struct TensorRequirement {
   std::string name;
@@ -100,6 +103,9 @@ class Checkpoint {
   /// The index of a container, or nullptr. Its expert layers are shards 1 … in order.
   const ContainerIndex* container() const noexcept { return index_ ? &*index_ : nullptr; }
 
+  /// Of the bytes of a container's index: equal for copies of a container.
+  std::uint64_t index_checksum() const noexcept { return index_checksum_; }
+
   /// Checks every requirement before anything is mapped. Throws one InvalidInput that lists what is
   /// missing (ranges of layers folded into "layers 5-9"), or else names the first tensor of wrong
   /// shape or dtype with found and expected.
@@ -119,8 +125,9 @@ class Checkpoint {
   std::vector<SourceFile> identify_shards() const;
 
   /// Identity of the weights: 16 hex digits over names, dtypes, shapes and up to 512 bytes of every
-  /// tensor, whatever the shards. Tells checkpoints apart; no defence against forgery or a flipped
-  /// bit. One page read per tensor. Requires map().
+  /// tensor, whatever the shards; of a container over its index, which has all checksums. Tells
+  /// checkpoints apart; no defence against forgery or a flipped bit. One page read per tensor.
+  /// Requires map().
   std::string fingerprint() const;
 
  private:
@@ -145,6 +152,7 @@ class Checkpoint {
   std::vector<ForeignTensor> foreign_;  // sorted by name
   std::vector<PanelTensor> panels_;     // sorted by name
   std::optional<ContainerIndex> index_;
+  std::uint64_t index_checksum_ = 0;
 };
 
 }  // namespace ft::checkpoint

@@ -57,8 +57,9 @@ void Checkpoint::add_tensor(const TensorLayout& layout,
 
 void Checkpoint::read_container() {
   const std::filesystem::path path = folder_ / kIndexFileName;
-  index_ =
-      parse_container_index(io::read_text(path, kMaxContainerIndexBytes), in_quotes(path.native()));
+  const std::string bytes = io::read_text(path, kMaxContainerIndexBytes);
+  index_ = parse_container_index(bytes, in_quotes(path.native()));
+  index_checksum_ = checksum_of(std::as_bytes(std::span(bytes)));
   for (const MetadataFile& file : index_->metadata) {
     const io::File found = io::File::open(folder_ / file.name);
     if (found.size_bytes() != file.bytes) {
@@ -99,15 +100,19 @@ void Checkpoint::read_container() {
   sort_tensors();
 }
 
-QuantMatrix Checkpoint::panels(const PanelTensor& tensor) const {
+QuantMatrix panels_at(const PanelTensor& tensor, const std::byte* bytes) noexcept {
   QuantMatrix matrix;
   matrix.format = tensor.format;
   matrix.scale_dtype = tensor.scale_dtype;
   matrix.n_rows = static_cast<std::size_t>(tensor.n_rows);
   matrix.n_cols = static_cast<std::size_t>(tensor.n_cols);
-  matrix.codes = mapped(tensor.shard, tensor.offset_bytes, tensor.size_bytes).data();
-  matrix.scales = matrix.codes + matrix.code_bytes();
+  matrix.codes = bytes;
+  matrix.scales = bytes + matrix.code_bytes();
   return matrix;
+}
+
+QuantMatrix Checkpoint::panels(const PanelTensor& tensor) const {
+  return panels_at(tensor, mapped(tensor.shard, tensor.offset_bytes, tensor.size_bytes).data());
 }
 
 std::vector<SourceFile> Checkpoint::identify_shards() const {
