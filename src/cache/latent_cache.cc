@@ -14,6 +14,12 @@ void copy_rows(Buffer& destination, const Buffer& source, std::size_t size_bytes
 
 }  // namespace
 
+std::size_t LatentLayout::position_bytes(DType dtype) const noexcept {
+  std::size_t n_columns = 0;
+  for (const bool has_keys : has_index_keys) n_columns += key_dim + (has_keys ? index_dim : 0);
+  return n_columns * element_bytes(dtype);
+}
+
 LatentCache::LatentCache(LatentLayout layout, const CacheOptions& options)
     : layout_(std::move(layout)), dtype_(options.dtype), max_tokens_(options.max_tokens) {
   FT_CHECK(layout_.key_dim > 0 && (dtype_ == DType::kF32 || dtype_ == DType::kBF16));
@@ -50,11 +56,7 @@ std::unique_ptr<KvCache> LatentCache::clone() const {
 }
 
 std::size_t LatentCache::used_bytes() const noexcept {
-  std::size_t n_columns = 0;
-  for (const bool has_index_keys : layout_.has_index_keys) {
-    n_columns += layout_.key_dim + (has_index_keys ? layout_.index_dim : 0);
-  }
-  return length_ * n_columns * element_bytes(dtype_);
+  return length_ * layout_.position_bytes(dtype_);
 }
 
 }  // namespace ft::cache

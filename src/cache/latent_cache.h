@@ -20,6 +20,8 @@ struct LatentLayout {
   std::vector<bool> has_index_keys;  // one entry per layer
 
   std::size_t n_layers() const noexcept { return has_index_keys.size(); }
+  /// Of one position in all layers.
+  std::size_t position_bytes(DType dtype) const noexcept;
   bool operator==(const LatentLayout&) const = default;
 };
 

@@ -348,7 +348,7 @@ const PanelTensor* Checkpoint::find_panels(std::string_view name) const noexcept
 }
 
 void Checkpoint::map() {
-  FT_CHECK(mappings_.empty());
+  if (!mappings_.empty()) return;
   mappings_.reserve(files_.size());
   for (const io::File& file : files_) {
     mappings_.emplace_back(file);

@@ -111,7 +111,7 @@ class Checkpoint {
   /// shape or dtype with found and expected.
   void census(const std::vector<TensorRequirement>& required) const;
 
-  /// Maps all shards. Called once, after the census.
+  /// Maps all shards, once. Comes after the census.
   void map();
   /// The tensor's bytes; valid as long as this object. Requires map().
   std::span<const std::byte> bytes(const TensorInfo& tensor) const;

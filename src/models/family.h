@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/kernels.h"
+#include "models/memory_needs.h"
 #include "models/model.h"
 #include "models/weight_plan.h"
 
@@ -25,6 +26,9 @@ struct Family {
                                  ThreadPool& pool,
                                  const LoadOptions& options);
   Inspection (*inspect)(const checkpoint::Checkpoint& checkpoint);
+  MemoryNeeds (*memory)(checkpoint::Checkpoint& checkpoint,
+                        const kernels::Backend& backend,
+                        const MemoryUse& use);
   /// Throws InvalidInput as load does.
   DeclaredWeights (*declare)(const checkpoint::Checkpoint& checkpoint);
 };

@@ -318,6 +318,12 @@ Inspection inspect_glm(const checkpoint::Checkpoint& checkpoint) {
   return inspection;
 }
 
+MemoryNeeds memory_of_glm(checkpoint::Checkpoint& checkpoint,
+                          const kernels::Backend& backend,
+                          const MemoryUse& use) {
+  return glm_memory_needs(parse_sound_config(checkpoint), checkpoint, backend, use);
+}
+
 DeclaredWeights declare_glm(const checkpoint::Checkpoint& checkpoint) {
   GlmConfig config = parse_sound_config(checkpoint);
   auto weights = std::make_shared<GlmWeights>();
@@ -329,7 +335,8 @@ DeclaredWeights declare_glm(const checkpoint::Checkpoint& checkpoint) {
 }  // namespace
 
 Family glm_moe_dsa_family() {
-  return {.load = load_glm, .inspect = inspect_glm, .declare = declare_glm};
+  return {
+      .load = load_glm, .inspect = inspect_glm, .memory = memory_of_glm, .declare = declare_glm};
 }
 
 }  // namespace ft::models

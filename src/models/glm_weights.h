@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "kernels/kernels.h"
 #include "models/glm_config.h"
+#include "models/memory_needs.h"
 #include "models/model.h"
 #include "models/weight_plan.h"
 #include "nn/embedding.h"
@@ -65,5 +66,11 @@ struct GlmInventory {
 GlmInventory take_inventory(const GlmConfig& config,
                             const checkpoint::Checkpoint& checkpoint,
                             GlmWeights& weights);
+
+/// See memory_needs().
+MemoryNeeds glm_memory_needs(const GlmConfig& config,
+                             checkpoint::Checkpoint& checkpoint,
+                             const kernels::Backend& backend,
+                             const MemoryUse& use);
 
 }  // namespace ft::models

@@ -56,6 +56,12 @@ std::unique_ptr<Model> load_model(checkpoint::Checkpoint checkpoint,
   return family.load(std::move(checkpoint), backend, pool, options);
 }
 
+MemoryNeeds memory_needs(checkpoint::Checkpoint& checkpoint,
+                         const kernels::Backend& backend,
+                         const MemoryUse& use) {
+  return family_of(checkpoint).memory(checkpoint, backend, use);
+}
+
 Inspection inspect_model(const checkpoint::Checkpoint& checkpoint) {
   try {
     return family_of(checkpoint).inspect(checkpoint);

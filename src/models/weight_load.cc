@@ -297,12 +297,9 @@ WeightPlan::Task WeightPlan::make_task(const Packing& packing,
   return task;
 }
 
-std::vector<WeightPlan::Task> WeightPlan::make_tasks(const kernels::Backend& backend) const {
+/// Sets the tables that need no packing.
+std::vector<WeightPlan::Task> WeightPlan::make_table_tasks(const kernels::Backend& backend) const {
   std::vector<Task> tasks;
-  tasks.reserve(packings_.size() + tables_.size());
-  for (const Packing& packing : packings_) {
-    if (!leaves_experts_ || !packing.expert) tasks.push_back(make_task(packing, backend));
-  }
   for (const Table& table : tables_) {
     if (const checkpoint::PanelTensor* panels = checkpoint_->find_panels(table.name)) {
       table.destination->panels = checkpoint_->panels(*panels);
@@ -316,6 +313,15 @@ std::vector<WeightPlan::Task> WeightPlan::make_tasks(const kernels::Backend& bac
     } else {
       table.destination->elements = stored(table.name);
     }
+  }
+  return tasks;
+}
+
+std::vector<WeightPlan::Task> WeightPlan::make_tasks(const kernels::Backend& backend) const {
+  std::vector<Task> tasks = make_table_tasks(backend);
+  tasks.reserve(packings_.size() + tasks.size());
+  for (const Packing& packing : packings_) {
+    if (!leaves_experts_ || !packing.expert) tasks.push_back(make_task(packing, backend));
   }
   return tasks;
 }
@@ -402,6 +408,33 @@ Buffer WeightPlan::load(const kernels::Backend& backend,
   }
   Buffer memory(n_bytes);
   run_tasks(tasks, memory.data(), backend, pool, progress);
+  return memory;
+}
+
+WeightMemory WeightPlan::memory(const kernels::Backend& backend,
+                                FunctionRef<bool(const Packing&)> counts) const {
+  WeightMemory memory;
+  for (const Packing& packing : packings_) {
+    if (!counts(packing)) continue;
+    memory.packed_bytes += align(make_task(packing, backend).packed_bytes);
+    if (packing.origin == Packing::Origin::kPanels) {
+      memory.mapped_bytes += checkpoint_->find_panels(packing.part.entry)->size_bytes;
+    }
+  }
+  return memory;
+}
+
+WeightMemory WeightPlan::table_memory(const kernels::Backend& backend) const {
+  WeightMemory memory;
+  for (const Task& task : make_table_tasks(backend))
+    memory.packed_bytes += align(task.packed_bytes);
+  for (const Table& table : tables_) {
+    if (const checkpoint::PanelTensor* panels = checkpoint_->find_panels(table.name)) {
+      memory.mapped_bytes += panels->size_bytes;
+    } else if (const checkpoint::TensorInfo* tensor = checkpoint_->find(table.name)) {
+      memory.mapped_bytes += tensor->size_bytes;
+    }
+  }
   return memory;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/buffer.h"
+#include "base/function_ref.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/integer_rows.h"
@@ -86,6 +87,11 @@ struct Packing {
   Origin origin = Origin::kElements;
 };
 
+struct WeightMemory {
+  std::uint64_t packed_bytes = 0;  // anonymous
+  std::uint64_t mapped_bytes = 0;  // of files that weights point into
+};
+
 /// Destinations must stay where they are until load() has returned.
 class WeightPlan {
  public:
@@ -161,6 +167,10 @@ class WeightPlan {
   void quantize(WeightPart part, QuantFormat format) { quantized_[part] = format; }
   /// Experts that a container keeps in extents are left out of load().
   void leave_experts() noexcept { leaves_experts_ = true; }
+  /// What load() will take for the packings that `counts` says yes to. Needs what load() needs.
+  WeightMemory memory(const kernels::Backend& backend,
+                      FunctionRef<bool(const Packing&)> counts) const;
+  WeightMemory table_memory(const kernels::Backend& backend) const;
   /// Whether the weight `entry` is made from elements (not panels or integers).
   bool is_made_of_elements(std::string_view entry) const;
   /// A declared matrix as stored. The checkpoint must be mapped and have passed census().
@@ -202,6 +212,7 @@ class WeightPlan {
   void quantize_elements(const Packing& packing, QuantFormat format, Task& task) const;
   Task make_integers_task(const Packing& packing, const kernels::Backend& backend) const;
   std::vector<Task> make_tasks(const kernels::Backend& backend) const;
+  std::vector<Task> make_table_tasks(const kernels::Backend& backend) const;
   bool is_sound(const checkpoint::TensorInfo& tensor) const;
   void load_vectors() const;
   void run_tasks(const std::vector<Task>& tasks,

@@ -39,6 +39,10 @@ void Selection::drop_front(std::size_t n) {
   sequences_.erase(sequences_.begin(), sequences_.begin() + count);
 }
 
+std::size_t score_values(std::size_t n_rows, std::size_t n_positions) noexcept {
+  return std::max(n_positions, std::min(n_rows * n_positions, kMaxScores));
+}
+
 bool Selection::has_choice(std::size_t top_k) const noexcept {
   return std::any_of(
       n_visible_.begin(), n_visible_.end(), [top_k](std::size_t n) { return n > top_k; });

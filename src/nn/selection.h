@@ -28,6 +28,9 @@ struct IndexerShape {
   std::size_t top_k = 0;     // > 0
 };
 
+/// Scores that choosing for `n_rows` rows that see up to `n_positions` holds at once.
+std::size_t score_values(std::size_t n_rows, std::size_t n_positions) noexcept;
+
 /// Query row i is row first_query + i of the Rows given to reset(). `caches` has one entry per run
 /// of those.
 class Selection {

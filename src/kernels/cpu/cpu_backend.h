@@ -15,6 +15,9 @@ class CpuBackend final : public Backend {
   CpuBackend(Isa isa, const CpuKernels& kernels, ThreadPool& pool);
 
   std::string_view name() const noexcept override { return isa_name(isa_); }
+  std::size_t scratch_bytes() const noexcept override {
+    return scratch_.size() + int8_inputs_.size_bytes();
+  }
 
   std::size_t packed_bytes(std::span<const StoredMatrix> parts) const override;
   Weight pack(std::span<const StoredMatrix> parts, std::span<std::byte> destination) const override;

@@ -50,6 +50,7 @@ class Int8Inputs {
   /// Most rows of this width that fit, at least 1.
   std::size_t most_rows(std::size_t n_cols) const noexcept;
 
+  std::size_t size_bytes() const noexcept { return buffer_.size(); }
   std::span<const Input> inputs() const noexcept { return {inputs_, n_inputs_}; }
   const View& view(std::size_t op) const noexcept { return views_[op]; }
 
