@@ -1,5 +1,5 @@
 // What StreamingStore does when the drive does not: every kind of failure, at every read.
-#include "experts/streaming_fixture.h"
+#include "experts/streaming_test_fixture.h"
 
 #include <array>
 #include <fstream>

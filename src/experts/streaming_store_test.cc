@@ -1,4 +1,4 @@
-#include "experts/streaming_fixture.h"
+#include "experts/streaming_test_fixture.h"
 
 #include <array>
 #include <atomic>
