@@ -136,7 +136,9 @@ TEST_F(StreamedModelTest, LooksAheadWithoutChangingANumber) {
     StreamedModel streamed(container(), 2, std::move(options));
     EXPECT_EQ(run(*streamed.model, 1), expected) << n_slots;
     // The smallest pool has no room for guesses.
-    if (n_slots > 2) EXPECT_GT(streamed.store->stats().trunk.reads_ahead, 0U);
+    if (n_slots > 2) {
+      EXPECT_GT(streamed.store->stats().trunk.reads_ahead, 0U);
+    }
   }
 }
 
