@@ -22,7 +22,11 @@ class ResidencyPolicy {
                     std::span<double> worth) const noexcept = 0;
 };
 
-enum class PolicyKind : std::uint8_t { kLru, kHeat, kLikelihood, kNextUse };
+/// Measured on made-up routing in docs/streaming.md.
+enum class PolicyKind : std::uint8_t {
+  kLru,         // the baseline
+  kLikelihood,  // by what was used of late and over the long run
+};
 
 std::unique_ptr<ResidencyPolicy> make_residency_policy(PolicyKind kind);
 

@@ -40,7 +40,7 @@ struct StreamingOptions {
   std::vector<LayerExtents> layers;
   std::size_t trunk_slots = 0;  // at least 1 if a layer is of the tier
   std::size_t draft_slots = 0;
-  PolicyKind policy = PolicyKind::kLru;
+  PolicyKind policy = PolicyKind::kLikelihood;
   Lookahead lookahead = Lookahead::kAuto;
   /// What earlier runs learned about the use of experts is read from here; empty: from nowhere.
   std::filesystem::path heat_file;

@@ -112,7 +112,9 @@ TEST_F(StreamingStoreTest, PartOfThePoolIsReadIntoWhileTheRestIsInUse) {
 }
 
 TEST_F(StreamingStoreTest, WhatIsInUseOrStillToComeIsNotEvicted) {
-  StreamingStore store(options(4), deps());
+  StreamingOptions by_recency = options(4);
+  by_recency.policy = PolicyKind::kLru;
+  StreamingStore store(by_recency, deps());
   use(store, 1, {0, 1, 2, 3});
   const Ids wanted{0, 5, 1};
   ExpertLease lease = store.acquire(1, wanted);  // 5 takes the slot of 2: 3 was used later
@@ -128,7 +130,9 @@ TEST_F(StreamingStoreTest, WhatIsInUseOrStillToComeIsNotEvicted) {
 }
 
 TEST_F(StreamingStoreTest, EvictsTheLeastRecentlyUsed) {
-  StreamingStore store(options(4), deps());
+  StreamingOptions by_recency = options(4);
+  by_recency.policy = PolicyKind::kLru;
+  StreamingStore store(by_recency, deps());
   use(store, 1, {0, 1, 2, 3});
   use(store, 1, {0});
   use(store, 1, {4, 5});
@@ -349,7 +353,6 @@ TEST_F(StreamingStoreTest, ShrinkingWaitsForReadsUnderWay) {
 
 TEST_F(StreamingStoreTest, WhatWasLearnedComesBackInTheNextRun) {
   StreamingOptions learning = options(4);
-  learning.policy = PolicyKind::kHeat;
   learning.heat_file = folder_ / "model.heat";
   {
     StreamingStore store(learning, deps());
