@@ -29,9 +29,11 @@ void run_glm_layer(nn::Compute compute,
   if (n_queries == 0) return;
   const MutableMatrix u2 = nn::rows_of(u, pass.first_query, n_queries);
   backend.rms_norm(u2, x, layer.attention_norm, layer.norm_eps);
+  const nn::RouterPreview next = pass.previews ? layer.next : nn::RouterPreview{};
   if (layer.moe) {
-    nn::moe_feed_forward(compute, *layer.moe, u2, x, pass.previews, scratch.feed_forward);
+    nn::moe_feed_forward(compute, *layer.moe, u2, x, next, scratch.feed_forward);
   } else {
+    nn::prefetch(compute, next, x, scratch.feed_forward);
     nn::dense_feed_forward(compute, *layer.dense, u2, x, scratch.feed_forward);
   }
 }

@@ -146,15 +146,13 @@ class GlmModel final : public Model {
       store = &resident_experts_.emplace(std::move(weights_.experts));
     }
     store_ = store;
-    nn::MoeWeights* previous = nullptr;
-    for (GlmLayer& layer : weights_.layers) {
+    for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+      GlmLayer& layer = weights_.layers[i];
       if (!layer.moe) continue;
       layer.moe->store = store;
-      if (previous != nullptr) {
-        previous->next = {
-            .moe = &*layer.moe, .norm = layer.attention_norm, .norm_eps = layer.norm_eps};
-      }
-      previous = &*layer.moe;
+      if (i == 0) continue;
+      weights_.layers[i - 1].next = {
+          .moe = &*layer.moe, .norm = layer.attention_norm, .norm_eps = layer.norm_eps};
     }
     if (weights_.draft && weights_.draft->layer.moe) weights_.draft->layer.moe->store = store;
   }

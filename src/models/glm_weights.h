@@ -26,6 +26,7 @@ struct GlmLayer {
   nn::LatentAttentionWeights attention;
   std::optional<nn::Expert> dense;  // or moe
   std::optional<nn::MoeWeights> moe;
+  nn::RouterPreview next;  // of the layer behind this one, if that has experts
 };
 
 /// The next-token layer: h' = layer(W [norm(embedding) | norm(hidden)]).

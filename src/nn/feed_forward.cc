@@ -62,11 +62,32 @@ void assign_slots(std::size_t n_experts, std::size_t n_active, FeedForwardScratc
   }
 }
 
-/// Asks the next router about `x` as it is now. Best ranks of all rows come first.
-void prefetch_next(Compute compute,
-                   const RouterPreview& next,
-                   ConstMatrix x,
-                   FeedForwardScratch& s) {
+/// Adds the shared expert to the operations; its outputs, or data == nullptr.
+ConstMatrix add_shared(const MoeWeights& weights, ConstMatrix u, FeedForwardScratch& s) {
+  if (!weights.shared) return {};
+  const MutableMatrix rows = s.shared_hidden.shape(u.n_rows, width_of(*weights.shared));
+  const MutableMatrix output = s.shared_output.shape(u.n_rows, u.n_cols);
+  s.swiglu_ops.push_back(swiglu(rows, u, *weights.shared));
+  s.down_ops.push_back(linear(output, rows, weights.shared->down));
+  return output;
+}
+
+/// Runs the operations gathered so far.
+void run_ops(Compute compute, FeedForwardScratch& s) {
+  compute.swiglu(s.swiglu_ops);
+  compute.matmul(s.down_ops);
+  s.swiglu_ops.clear();
+  s.down_ops.clear();
+}
+
+}  // namespace
+
+void prefetch(Compute compute,
+              const RouterPreview& next,
+              ConstMatrix x,
+              FeedForwardScratch& scratch) {
+  if (next.moe == nullptr) return;
+  FeedForwardScratch& s = scratch;
   const MoeWeights& moe = *next.moe;
   const std::size_t n_active = moe.shape.n_active;
   const MutableMatrix normed = s.preview_normed.shape(x.n_rows, x.n_cols);
@@ -88,26 +109,6 @@ void prefetch_next(Compute compute,
   moe.store->prefetch(moe.layer, s.preview);
 }
 
-/// Adds the shared expert to the operations; its outputs, or data == nullptr.
-ConstMatrix add_shared(const MoeWeights& weights, ConstMatrix u, FeedForwardScratch& s) {
-  if (!weights.shared) return {};
-  const MutableMatrix rows = s.shared_hidden.shape(u.n_rows, width_of(*weights.shared));
-  const MutableMatrix output = s.shared_output.shape(u.n_rows, u.n_cols);
-  s.swiglu_ops.push_back(swiglu(rows, u, *weights.shared));
-  s.down_ops.push_back(linear(output, rows, weights.shared->down));
-  return output;
-}
-
-/// Runs the operations gathered so far.
-void run_ops(Compute compute, FeedForwardScratch& s) {
-  compute.swiglu(s.swiglu_ops);
-  compute.matmul(s.down_ops);
-  s.swiglu_ops.clear();
-  s.down_ops.clear();
-}
-
-}  // namespace
-
 void dense_feed_forward(Compute compute,
                         const Expert& weights,
                         ConstMatrix u,
@@ -125,7 +126,7 @@ void moe_feed_forward(Compute compute,
                       const MoeWeights& weights,
                       ConstMatrix u,
                       MutableMatrix x,
-                      bool previews,
+                      const RouterPreview& next,
                       FeedForwardScratch& scratch) {
   const StageScope stage(compute.meter, Stage::kExperts);
   FeedForwardScratch& s = scratch;
@@ -135,7 +136,7 @@ void moe_feed_forward(Compute compute,
   route_rows(compute, weights, u, s);
   assign_slots(weights.shape.n_experts, n_active, s);
   experts::ExpertLease lease = weights.store->acquire(weights.layer, s.chosen);
-  if (previews && weights.next.moe != nullptr) prefetch_next(compute, weights.next, x, s);
+  prefetch(compute, next, x, s);
 
   const MutableMatrix hidden = s.hidden.shape(s.slots.size(), weights.expert_width);
   const MutableMatrix outputs = s.outputs.shape(s.slots.size(), x.n_cols);

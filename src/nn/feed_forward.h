@@ -18,16 +18,6 @@ namespace ft::nn {
 
 using experts::Expert;
 
-struct MoeWeights;
-
-/// The router of the next sparse layer, asked early: most of what it will want of this layer's
-/// input can be told from the residual before this layer's experts.
-struct RouterPreview {
-  const MoeWeights* moe = nullptr;  // null: there is none
-  std::span<const float> norm;      // [d_model], before that router
-  float norm_eps = 0;
-};
-
 struct MoeWeights {
   RouterShape shape;
   kernels::Weight router;   // [n_experts, d_model]
@@ -36,7 +26,14 @@ struct MoeWeights {
   experts::ExpertStore* store = nullptr;  // of the routed experts
   std::size_t layer = 0;                  // their place in it
   std::optional<Expert> shared;
-  RouterPreview next;
+};
+
+/// The router of a later layer, asked early: much of what it will want can be told from the
+/// residual before this layer's feed-forward.
+struct RouterPreview {
+  const MoeWeights* moe = nullptr;  // null: there is none
+  std::span<const float> norm;      // [d_model], before that router
+  float norm_eps = 0;
 };
 
 struct FeedForwardScratch {
@@ -58,6 +55,13 @@ struct FeedForwardScratch {
   std::vector<kernels::MatmulOp> down_ops;
 };
 
+/// Tells the store what the layer of `next` will probably want, if there is one. x: [n_rows,
+/// d_model].
+void prefetch(Compute compute,
+              const RouterPreview& next,
+              ConstMatrix x,
+              FeedForwardScratch& scratch);
+
 /// x += D(silu(G u) * (U u)). u, x: [n_rows, d_model].
 void dense_feed_forward(Compute compute,
                         const Expert& weights,
@@ -67,14 +71,14 @@ void dense_feed_forward(Compute compute,
 
 /// x += sum of the routed experts in rank order, the shared expert last. u, x: [n_rows, d_model].
 /// The rows of an expert are gathered, so each expert is read once per call; every row's sum is its
-/// own, whatever the other rows chose, wherever the experts were. `previews`: the store is told
-/// what the next sparse layer will probably want. Throws IoError if an expert cannot be read,
+/// own, whatever the other rows chose, wherever the experts were. `next`: prefetch() for this one,
+/// once this layer's own reads have begun. Throws IoError if an expert cannot be read,
 /// Cancelled.
 void moe_feed_forward(Compute compute,
                       const MoeWeights& weights,
                       ConstMatrix u,
                       MutableMatrix x,
-                      bool previews,
+                      const RouterPreview& next,
                       FeedForwardScratch& scratch);
 
 }  // namespace ft::nn
