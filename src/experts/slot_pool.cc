@@ -56,6 +56,7 @@ void SlotPool::start_loading(std::uint32_t slot, ExpertId expert, bool is_ahead)
   slots_[slot].expert = expert;
   slots_[slot].state = State::kLoading;
   slots_[slot].is_ahead = is_ahead;
+  slots_[slot].is_lapsed = false;
   n_ahead_ += is_ahead ? 1 : 0;
   slot_of_[expert] = slot;
 }
@@ -87,8 +88,13 @@ void SlotPool::release(std::uint32_t slot) noexcept {
 }
 
 void SlotPool::clear_ahead(std::uint32_t slot) noexcept {
-  n_ahead_ -= slots_[slot].is_ahead ? 1 : 0;
+  lapse(slot);
   slots_[slot].is_ahead = false;
+}
+
+void SlotPool::lapse(std::uint32_t slot) noexcept {
+  n_ahead_ -= slots_[slot].is_ahead && !slots_[slot].is_lapsed ? 1 : 0;
+  slots_[slot].is_lapsed = true;
 }
 
 void SlotPool::shrink(std::size_t n_slots) noexcept {

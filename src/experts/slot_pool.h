@@ -54,10 +54,13 @@ class SlotPool {
   void hold(std::uint32_t slot) noexcept;
   void release(std::uint32_t slot) noexcept;
 
-  /// Slots taken for a guess that no lease has asked for yet.
+  /// Slots of guesses still to prove right or wrong.
   std::size_t n_ahead() const noexcept { return n_ahead_; }
+  /// Whether no lease has asked for it since it was guessed.
   bool is_ahead(std::uint32_t slot) const noexcept { return slots_[slot].is_ahead; }
   void clear_ahead(std::uint32_t slot) noexcept;
+  /// The layer had its turn and did not ask for it: no longer one of n_ahead().
+  void lapse(std::uint32_t slot) noexcept;
 
   /// From now on at most `n_slots` (at least 1); memory goes back to the system, at once or when
   /// its holders are done. Never grows again.
@@ -72,6 +75,7 @@ class SlotPool {
     std::uint32_t n_holders = 0;
     State state = State::kEmpty;
     bool is_ahead = false;
+    bool is_lapsed = false;
     Expert view;
   };
 

@@ -53,6 +53,7 @@ void StreamingStore::Core::open(Lease& lease) {
       claim(tier, item);
     }
   }
+  lapse_guesses(lease.layer_index_);
   const Layer& layer = layers_[lease.layer_index_];
   usage_.reached(layer.first_expert + static_cast<ExpertId>(layer.n_experts));
   std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
@@ -99,6 +100,16 @@ std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,
   }
   if (!lease.error_.empty()) throw IoError(lease.error_);
   return lease.batch_;
+}
+
+void StreamingStore::Core::lapse_guesses(std::size_t layer_index) noexcept {
+  SlotPool& pool = tier_of(layer_index).pool;
+  if (pool.n_ahead() == 0) return;
+  const Layer& layer = layers_[layer_index];
+  for (ExpertId i = 0; i < layer.n_experts; ++i) {
+    const std::uint32_t slot = pool.slot_of(layer.first_expert + i);
+    if (slot != kNoSlot && pool.is_ready(slot)) pool.lapse(slot);
+  }
 }
 
 void StreamingStore::Core::release_batch(Lease& lease) noexcept {

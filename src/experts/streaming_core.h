@@ -108,6 +108,7 @@ class StreamingStore::Core {
 
   // With the lock held:
   void claim(TierState& tier, Lease::Item& item);
+  void lapse_guesses(std::size_t layer_index) noexcept;
   void release_batch(Lease& lease) noexcept;
   void collect_ready(Lease& lease);
   void start_reads();

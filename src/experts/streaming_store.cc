@@ -26,6 +26,13 @@ void check_tier(const StreamingOptions& options, Tier tier, std::size_t n_slots)
        tier == Tier::kTrunk ? "main" : "draft");
 }
 
+/// Every drive is kept as busy as a single one.
+io::ReadQueueOptions queue_options(const StreamingOptions& options) {
+  io::ReadQueueOptions queue;
+  if (!options.layers.empty()) queue.depth *= options.layers.front().files.size();
+  return queue;
+}
+
 }  // namespace
 
 std::size_t StreamingStore::Core::slot_bytes(const std::vector<LayerExtents>& layers, Tier tier) {
@@ -78,9 +85,10 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
                        .stats = {},
                        .first_tag = options.trunk_slots}},
       usage_(n_experts_of(options.layers)),
-      reader_(open_files(options), deps.clock, deps.make_queue({}), [this](const auto& outcome) {
-        on_read(outcome);
-      }) {
+      reader_(open_files(options),
+              deps.clock,
+              deps.make_queue(queue_options(options)),
+              [this](const auto& outcome) { on_read(outcome); }) {
   check_tier(options, Tier::kTrunk, options.trunk_slots);
   check_tier(options, Tier::kDraft, options.draft_slots);
   ExpertId first_expert = 0;

@@ -277,12 +277,24 @@ TEST_F(StreamingStoreTest, GuessesTakeHalfOfThePoolAtMost) {
   await([&] { return store.n_missing(1, Ids{0, 1}) == 0; });
   store.prefetch(2, all_experts());
   EXPECT_EQ(store.stats().trunk.reads_ahead, 2U);
-  use(store, 1, {0});
+  use(store, 1, {0});  // one guess proves right, the other wrong
   store.prefetch(2, Ids{9, 10});
-  EXPECT_EQ(store.stats().trunk.reads_ahead, 3U);
+  EXPECT_EQ(store.stats().trunk.reads_ahead, 4U);
   StreamingStore tiny(options(1), deps());
   tiny.prefetch(1, Ids{0});
   EXPECT_EQ(tiny.stats().trunk.reads_ahead, 0U);
+}
+
+TEST_F(StreamingStoreTest, GuessesThatProvedWrongMakeRoomForOthers) {
+  StreamingStore store(options(8), deps());
+  store.prefetch(1, Ids{0, 1, 2, 3, 4});
+  await([&] { return store.n_missing(1, Ids{0, 1, 2, 3}) == 0; });
+  EXPECT_EQ(store.stats().trunk.reads_ahead, 4U);
+  use(store, 1, {9});
+  store.prefetch(2, Ids{5});
+  EXPECT_EQ(store.stats().trunk.reads_ahead, 5U);
+  use(store, 1, {0});  // wrong for its turn, right after all
+  EXPECT_EQ(store.stats().trunk.used_ahead, 1U);
 }
 
 TEST_F(StreamingStoreTest, AGuessNeverEvictsWhatALeaseHolds) {
