@@ -103,6 +103,9 @@ class UringReadQueue final : public ReadQueue {
   }
 
  private:
+  // The kernel collects more than two entries of one call before the drive sees any, and merges
+  // neighbouring pieces to requests of megabytes, which made reads 10 % slower.
+  static constexpr unsigned kMostPerCall = 2;
   static constexpr std::uint64_t kWakeIndex = ~std::uint64_t{0};
 
   void prepare(std::size_t index) {
@@ -122,6 +125,7 @@ class UringReadQueue final : public ReadQueue {
       const std::size_t index = free_.back();
       free_.pop_back();
       prepare(index);
+      if (io_uring_sq_ready(ring_.get()) >= kMostPerCall) enter(0);
     }
   }
 
