@@ -51,11 +51,11 @@ io::ReadResult read_with(const io::ReadRequest& request, const ReadFault& fault)
     case ReadFault::Kind::kFails:
       return failure_of(request, 0, fault.reason);
     case ReadFault::Kind::kTruncated: {
-      const io::ReadResult whole = read_now(request);
+      io::ReadResult whole = read_now(request);
       return whole.error.empty() ? failure_of(request, fault.n_bytes, io::kFileEnds) : whole;
     }
     case ReadFault::Kind::kFlipped: {
-      const io::ReadResult whole = read_now(request);
+      io::ReadResult whole = read_now(request);
       FT_CHECK(fault.n_bytes < request.destination.size());
       request.destination[fault.n_bytes] = ~request.destination[fault.n_bytes];
       return whole;
