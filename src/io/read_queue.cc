@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -37,12 +38,21 @@ void set_status_flags(const File& file, int flags) {
 BulkFile BulkFile::open(const std::filesystem::path& path, bool direct) {
   BulkFile bulk;
   bulk.file_ = File::open(path);
+  bulk.buffered_ = File::open(path);
   // This also takes off O_NONBLOCK, with which io_uring would answer "try again" instead of waiting
   // for the drive.
   bulk.is_direct_ = direct && fcntl(bulk.descriptor(), F_SETFL, O_DIRECT) == 0 &&
                     can_read_directly(bulk.descriptor());
   if (!bulk.is_direct_) set_status_flags(bulk.file_, 0);
   return bulk;
+}
+
+bool BulkFile::read_if_cached(std::span<std::byte> destination,
+                              std::uint64_t offset) const noexcept {
+  const iovec part{destination.data(), destination.size()};
+  const ssize_t n =
+      ::preadv2(buffered_.descriptor(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  return n >= 0 && static_cast<std::size_t>(n) == destination.size();
 }
 
 std::unique_ptr<ReadQueue> make_read_queue(const ReadQueueOptions& options) {

@@ -27,9 +27,13 @@ class BulkFile {
   std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
   bool is_direct() const noexcept { return is_direct_; }
   int descriptor() const noexcept { return file_.descriptor(); }
+  /// Copies from the page cache if all of it is there: no drive, no wait. Else false, and the
+  /// destination holds anything. Where the kernel cannot tell, false. Thread-safe.
+  bool read_if_cached(std::span<std::byte> destination, std::uint64_t offset) const noexcept;
 
  private:
   File file_;
+  File buffered_;
   bool is_direct_ = false;
 };
 

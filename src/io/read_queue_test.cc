@@ -111,6 +111,21 @@ std::map<std::uint64_t, ReadResult> wait_for(ReadQueue& queue, std::size_t n) {
 
 using BulkFileTest = FolderTest;
 
+TEST_F(BulkFileTest, ReadsFromThePageCacheWhatIsThereAndNothingElse) {
+  const std::string text = random_text(64 * kBlock);
+  const fs::path path = put("cached", text);
+  const BulkFile file = BulkFile::open(path, true);
+  std::vector<std::byte> memory(2 * kBlock);
+  // Just written, so it is there: but for file systems that keep nothing.
+  if (!file.read_if_cached(memory, 3 * kBlock)) GTEST_SKIP() << "the kernel cannot tell";
+  EXPECT_EQ(std::memcmp(memory.data(), text.data() + 3 * kBlock, memory.size()), 0);
+  EXPECT_FALSE(file.read_if_cached(memory, 63 * kBlock)) << "beyond the end";
+  const int fd = file.descriptor();
+  ASSERT_EQ(fdatasync(fd), 0);
+  ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  EXPECT_FALSE(file.read_if_cached(memory, 3 * kBlock));
+}
+
 TEST_F(BulkFileTest, OpensAsAsked) {
   const fs::path path = put("a", std::string(kBlock + 5, 'x'));
   const BulkFile buffered = BulkFile::open(path, false);
