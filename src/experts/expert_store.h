@@ -23,13 +23,14 @@ struct Expert {
 /// Counts of the experts that share slots of one size. Every number is of unique experts per lease
 /// (an expert that several rows of a call chose counts once).
 struct TierStats {
-  std::uint64_t hits = 0;          // resident when asked for
-  std::uint64_t misses = 0;        // not resident: those being read ahead included
-  std::uint64_t bytes_read = 0;    // everything: misses, reads ahead, repeated reads
-  std::uint64_t evictions = 0;     // experts that lost their slot to another
-  std::uint64_t reads_ahead = 0;   // reads that prefetch() started
-  std::uint64_t used_ahead = 0;    // of these, asked for before they were evicted
-  std::uint64_t failed_reads = 0;  // repeated ones included
+  std::uint64_t hits = 0;             // resident when asked for
+  std::uint64_t misses = 0;           // not resident: those being read ahead included
+  std::uint64_t bytes_read = 0;       // everything: misses, reads ahead, repeated reads
+  std::uint64_t evictions = 0;        // experts that lost their slot to another
+  std::uint64_t reads_ahead = 0;      // reads that prefetch() started
+  std::uint64_t used_ahead = 0;       // of these, asked for before they were evicted
+  std::uint64_t failed_reads = 0;     // repeated ones included
+  std::uint64_t from_page_cache = 0;  // misses that the page cache had: no byte from the drive
   std::size_t n_slots = 0;
   std::uint64_t slot_bytes = 0;
 };

@@ -27,6 +27,7 @@ struct ExtentFiles {
   std::uint64_t extent_bytes = 0;
   std::vector<std::uint64_t> checksums;  // one per expert
   std::vector<io::BulkFile> files;       // copies of each other; as many for every layer
+  bool uses_page_cache = true;           // for demands of small experts
 };
 
 struct ExtentRead {
@@ -43,14 +44,15 @@ struct ExtentOutcome {
   bool was_guess = false;        // never repeated: still kAhead when it ended
   std::int64_t latency_us = 0;   // of the attempt that succeeded
   std::uint64_t bytes_read = 0;  // asked of the drive, the repeated attempt included
+  bool was_cached = false;       // copied from the page cache
   std::size_t n_failed = 0;      // attempts
   std::string error;             // one line naming expert, layer and file
 };
 
 class ExtentReader {
  public:
-  /// `done` is called for every read that ends, on a thread of the reader, without any lock of it;
-  /// it may call start().
+  /// `done` is called for every read that ends, without any lock of the reader: on a thread of it,
+  /// or within start() if the page cache had the expert. It may call start().
   ExtentReader(std::vector<ExtentFiles> layers,
                const Clock& clock,
                std::unique_ptr<io::ReadQueue> queue,
@@ -62,7 +64,7 @@ class ExtentReader {
   ExtentReader(ExtentReader&&) = delete;
   ExtentReader& operator=(ExtentReader&&) = delete;
 
-  // Thread-safe; neither waits for the drive.
+  // Thread-safe; neither waits for the drive. Hold no lock that `done` takes.
   void start(std::span<const ExtentRead> reads);
   /// A kAhead read not done yet is needed now.
   void promote(std::uint64_t tag);
@@ -75,6 +77,7 @@ class ExtentReader {
 
   void serve_queue();
   void serve_checks();
+  bool copy_from_cache(const ExtentRead& read);
   void submit(std::vector<Attempt>& attempts, std::vector<io::ReadRequest>& requests);
   void finish(const io::ReadResult& result);
   void check(Attempt attempt);

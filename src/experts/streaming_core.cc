@@ -37,7 +37,7 @@ const Expert& StreamingStore::Lease::expert(std::uint32_t index) const noexcept 
 }
 
 void StreamingStore::Core::open(Lease& lease) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   TierState& tier = tier_of(lease.layer_index_);
   leases_.push_back(&lease);
   n_asked_in_pass_ += lease.items_.size();
@@ -57,11 +57,12 @@ void StreamingStore::Core::open(Lease& lease) {
   const Layer& layer = layers_[lease.layer_index_];
   usage_.reached(layer.first_expert + static_cast<ExpertId>(layer.n_experts));
   std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
-  start_reads();
+  give_slots();
+  hand_over(lock);
 }
 
 void StreamingStore::Core::close(Lease& lease) noexcept {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   TierState& tier = tier_of(lease.layer_index_);
   for (const Lease::Item& item : lease.items_) {
     const bool is_held =
@@ -69,7 +70,8 @@ void StreamingStore::Core::close(Lease& lease) noexcept {
     if (is_held) tier.pool.release(item.slot);
   }
   std::erase(leases_, &lease);
-  start_reads();
+  give_slots();
+  hand_over(lock);
 }
 
 bool StreamingStore::Core::would_wait(const Lease& lease) const noexcept {
@@ -87,7 +89,9 @@ std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,
   if (stop.stop_requested()) throw Cancelled();
   release_batch(lease);
   if (lease.n_open_ == 0) return {};
-  start_reads();
+  give_slots();
+  hand_over(lock);
+  lock.lock();
   collect_ready(lease);
   if (lease.batch_.empty() && lease.error_.empty()) {
     const std::int64_t start_us = clock_.now_us();
@@ -153,17 +157,21 @@ void StreamingStore::Core::claim(TierState& tier, Lease::Item& item) {
   if (!tier.pool.is_ready(item.slot)) reader_.promote(tier.first_tag + item.slot);
 }
 
-void StreamingStore::Core::start_reads() {
+void StreamingStore::Core::give_slots() {
   for (Lease* lease : leases_) {
     if (lease->first_wanted_ < lease->wanted_.size() && lease->error_.empty()) {
-      start_reads_of(*lease);
+      give_slots_to(*lease);
     }
   }
-  reader_.start(reads_);
-  reads_.clear();
 }
 
-void StreamingStore::Core::start_reads_of(Lease& lease) {
+void StreamingStore::Core::hand_over(std::unique_lock<std::mutex>& lock) {
+  const std::vector<ExtentRead> reads = std::exchange(reads_, {});
+  lock.unlock();
+  reader_.start(reads);
+}
+
+void StreamingStore::Core::give_slots_to(Lease& lease) {
   TierState& tier = tier_of(lease.layer_index_);
   // What another lease has asked for meanwhile.
   std::size_t last = lease.first_wanted_;
@@ -203,7 +211,7 @@ void StreamingStore::Core::add_read(std::size_t layer_index,
 
 void StreamingStore::Core::prefetch(std::size_t layer_index,
                                     std::span<const std::uint32_t> experts) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   TierState& tier = tier_of(layer_index);
   const std::size_t most = tier.pool.n_slots() / 2;
   for (const std::uint32_t expert : experts) {
@@ -218,8 +226,7 @@ void StreamingStore::Core::prefetch(std::size_t layer_index,
     tier.pool.start_loading(taken_.front(), id, /*is_ahead=*/true);
     add_read(layer_index, id, taken_.front(), io::ReadPriority::kAhead);
   }
-  reader_.start(reads_);
-  reads_.clear();
+  hand_over(lock);
 }
 
 void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
@@ -228,13 +235,17 @@ void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
   Expert view;
   if (is_good) view = layers_[read.layer_index].view(read.destination.data());
 
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   TierState& tier = tier_of(read.layer_index);
   const auto slot = static_cast<std::uint32_t>(read.tag - tier.first_tag);
   tier.stats.bytes_read += outcome.bytes_read;
   tier.stats.failed_reads += outcome.n_failed;
   if (is_good) {
-    latencies_.add(outcome.latency_us);
+    if (outcome.was_cached) {
+      ++tier.stats.from_page_cache;
+    } else {
+      latencies_.add(outcome.latency_us);
+    }
     tier.pool.loaded(slot, view);
   } else if (outcome.was_guess && tier.pool.is_held(slot)) {
     // A lease came to want it while the guess failed: as a demand it gets its repetition.
@@ -244,8 +255,9 @@ void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
     fail_holders(tier, slot, outcome.error);
     tier.pool.failed(slot);
   }
-  start_reads();
+  give_slots();
   changed_.notify_all();
+  hand_over(lock);
 }
 
 void StreamingStore::Core::fail_holders(const TierState& tier,

@@ -1,8 +1,8 @@
 // The inside of StreamingStore: its lock, slots, leases and what they wait for.
 //
 // One lock guards everything but the bytes in slots; it is never held while a byte is read, checked
-// or viewed. Whenever a slot may have become free, start_reads() gives slots to the leases that
-// still want some, the oldest lease first.
+// or viewed. Whenever a slot may have become free, give_slots() gives slots to the leases that
+// still want some, the oldest lease first; hand_over() starts their reads.
 #pragma once
 
 #include "experts/extent_reader.h"
@@ -111,14 +111,16 @@ class StreamingStore::Core {
   void lapse_guesses(std::size_t layer_index) noexcept;
   void release_batch(Lease& lease) noexcept;
   void collect_ready(Lease& lease);
-  void start_reads();
-  void start_reads_of(Lease& lease);
+  void give_slots();
+  void give_slots_to(Lease& lease);
   void add_read(std::size_t layer_index,
                 ExpertId expert,
                 std::uint32_t slot,
                 io::ReadPriority priority);
   void fail_holders(const TierState& tier, std::uint32_t slot, const std::string& error);
 
+  /// Unlocks, then starts what was added.
+  void hand_over(std::unique_lock<std::mutex>& lock);
   void on_read(const ExtentOutcome& outcome);
 
   const Clock& clock_;
@@ -139,7 +141,7 @@ class StreamingStore::Core {
   LookaheadGate gate_;
   std::uint64_t n_asked_in_pass_ = 0;
   std::vector<std::uint32_t> taken_;  // scratch
-  std::vector<ExtentRead> reads_;     // scratch: to be started
+  std::vector<ExtentRead> reads_;     // to be started
 
   ExtentReader reader_;  // last: its threads use all of the above
 };

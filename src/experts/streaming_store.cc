@@ -51,7 +51,8 @@ std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions
     ExtentFiles files{.layer = layer.layer,
                       .extent_bytes = layer.extent_bytes,
                       .checksums = layer.checksums,
-                      .files = {}};
+                      .files = {},
+                      .uses_page_cache = options.uses_page_cache};
     const std::uint64_t expected = layer.checksums.size() * layer.extent_bytes;
     for (const std::filesystem::path& path : layer.files) {
       files.files.push_back(io::BulkFile::open(path, options.direct));

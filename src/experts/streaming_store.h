@@ -44,7 +44,8 @@ struct StreamingOptions {
   Lookahead lookahead = Lookahead::kAuto;
   /// What earlier runs learned about the use of experts is read from here; empty: from nowhere.
   std::filesystem::path heat_file;
-  bool direct = true;  // past the page cache, where the file system can
+  bool direct = true;           // past the page cache, where the file system can
+  bool uses_page_cache = true;  // small experts that it happens to hold are copied from there
 };
 
 struct StreamingDeps {

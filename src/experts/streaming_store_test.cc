@@ -57,11 +57,34 @@ TEST_F(StreamingStoreTest, HandsOutHitsBeforeTheMissesArrive) {
   script_.on_all(kHeld);
   const Ids wanted{4, 2, 1};
   ExpertLease lease = store.acquire(1, wanted);
+  EXPECT_FALSE(lease.would_wait());
   EXPECT_EQ(next_batch(lease, 1, wanted), (Ids{2, 1}));
+  EXPECT_TRUE(lease.would_wait());
   script_.clear();
   EXPECT_EQ(next_batch(lease, 1, wanted), Ids{4});
   EXPECT_TRUE(lease.next({}).empty());
   EXPECT_TRUE(lease.next({}).empty());
+}
+
+TEST_F(StreamingStoreTest, TakesFromThePageCacheWhatIsThere) {
+  StreamingOptions wanted = options(8);
+  wanted.uses_page_cache = true;
+  if (std::array<std::byte, kExtentBytes> memory;
+      !io::BulkFile::open(file(1), true).read_if_cached(memory, 0)) {
+    GTEST_SKIP() << "the kernel keeps no pages of this folder";
+  }
+  StreamingStore store(std::move(wanted), deps());
+  use(store, 1, {5, 2});
+  EXPECT_EQ(script_.n_submitted(), 0U);
+  EXPECT_EQ(store.stats().trunk.from_page_cache, 2U);
+  EXPECT_EQ(store.stats().trunk.bytes_read, 0U);
+  // What is damaged there is read from the drive before anybody complains.
+  std::fstream(file(1), std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(7 * kExtentBytes)
+      .put('!');
+  ExpertLease lease = store.acquire(1, Ids{7});
+  EXPECT_THAT(error_of(lease), ::testing::HasSubstr("expert 7 of layer 1"));
+  EXPECT_EQ(script_.n_submitted(), 2U);
 }
 
 TEST_F(StreamingStoreTest, HandsOutWhateverArrivesFirst) {

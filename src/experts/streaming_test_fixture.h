@@ -92,6 +92,7 @@ class StreamingTest : public ::testing::Test {
     }
     options.trunk_slots = trunk_slots;
     options.draft_slots = draft_slots;
+    options.uses_page_cache = false;  // everything goes through the script
     return options;
   }
   StreamingDeps deps() {
