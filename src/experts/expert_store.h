@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace ft::experts {
@@ -68,7 +69,9 @@ class ExpertLease {
   /// were. The first call returns what is resident without waiting, if anything is. Blocks until
   /// one is ready. Throws IoError naming layer, expert and file if it cannot be read or is damaged,
   /// Cancelled when `stop` fires. The span is valid until the next call.
-  std::span<const std::uint32_t> next(std::stop_token stop) { return state_->next(stop); }
+  std::span<const std::uint32_t> next(std::stop_token stop) {
+    return state_->next(std::move(stop));
+  }
   /// `index`: one of those that the last next() returned.
   const Expert& expert(std::uint32_t index) const noexcept { return state_->expert(index); }
 
