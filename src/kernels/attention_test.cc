@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -179,6 +180,21 @@ void expect_exact(const Problem& problem, const std::vector<float>& z) {
   }
 }
 
+/// The bf16 values next to those of `floats`, and the same values as floats.
+struct Rounded {
+  std::vector<std::uint16_t> stored;
+  std::vector<float> floats;
+};
+
+Rounded rounded(const std::vector<float>& floats) {
+  Rounded out;
+  for (const float value : floats) {
+    out.stored.push_back(float_to_bf16(value));
+    out.floats.push_back(bf16_to_float(out.stored.back()));
+  }
+  return out;
+}
+
 TEST_P(AttentionTest, Attend_EqualsFloat64WithinRounding) {
   std::mt19937 rng(1);
   TestBackend test(GetParam(), 2);
@@ -212,6 +228,30 @@ TEST_P(AttentionTest, Attend_RowIsTheSameInAnyCompany) {
                                         alone.begin() + static_cast<std::ptrdiff_t>(n_rows * n_z));
       EXPECT_EQ(attend(*one.backend, problem, 0, n_rows), expected) << n_rows << " rows";
       EXPECT_EQ(attend(*two.backend, problem, 0, n_rows), expected) << n_rows << " rows";
+    }
+  }
+}
+
+/// Rows that share a bf16 cache read a widened copy of it if they are enough; a row alone does not.
+TEST_P(AttentionTest, Attend_RowOfBf16IsTheSameInAnyCompany) {
+  std::mt19937 rng(13);
+  TestBackend one(GetParam(), 1);
+  TestBackend two(GetParam(), 2);
+  constexpr std::size_t kMostRows = 9;
+  // The last one is too long for a copy.
+  for (const auto& [shape, n_cached] : {std::pair{Shape{8, 128, 64}, 300u},
+                                        std::pair{Shape{3, 33, 7}, 41u},
+                                        std::pair{Shape{2, 128, 64}, 700u}}) {
+    Problem problem = make_problem(shape, kMostRows, n_cached, rng);
+    problem.bf16_cache = rounded(problem.cache).stored;
+    std::vector<float> alone;
+    for (std::size_t row = 0; row < kMostRows; ++row) {
+      const std::vector<float> z = attend(*one.backend, problem, row, row + 1);
+      alone.insert(alone.end(), z.begin(), z.end());
+      EXPECT_TRUE(std::equal(
+          alone.begin(), alone.end(), attend(*one.backend, problem, 0, row + 1).begin()));
+      EXPECT_TRUE(std::equal(
+          alone.begin(), alone.end(), attend(*two.backend, problem, 0, row + 1).begin()));
     }
   }
 }
@@ -270,21 +310,6 @@ TEST_P(AttentionTest, Attend_PassesNanOn) {
   for (std::size_t i = 0; i < z.size(); ++i) {
     EXPECT_EQ(std::isnan(z[i]), i < 32) << i;
   }
-}
-
-/// The bf16 values next to those of `floats`, and the same values as floats.
-struct Rounded {
-  std::vector<std::uint16_t> stored;
-  std::vector<float> floats;
-};
-
-Rounded rounded(const std::vector<float>& floats) {
-  Rounded out;
-  for (const float value : floats) {
-    out.stored.push_back(float_to_bf16(value));
-    out.floats.push_back(bf16_to_float(out.stored.back()));
-  }
-  return out;
 }
 
 /// A bf16 cache stands for the f32 cache of its values: the same result, bit for bit.
@@ -414,8 +439,9 @@ TEST_P(AttentionTest, IndexScores_RowIsTheSameInAnyCompany) {
   std::mt19937 rng(8);
   TestBackend one(GetParam(), 1);
   TestBackend two(GetParam(), 2);
-  constexpr std::size_t kMostRows = 16;
-  const IndexProblem problem = make_index_problem(7, 72, kMostRows, 333, rng);
+  constexpr std::size_t kMostRows = 20;
+  IndexProblem problem = make_index_problem(7, 72, kMostRows, 333, rng);
+  problem.bf16_keys = rounded(problem.keys).stored;
   std::vector<float> alone;
   for (std::size_t row = 0; row < kMostRows; ++row) {
     const std::vector<float> scores = index_scores(*one.backend, problem, row, row + 1);

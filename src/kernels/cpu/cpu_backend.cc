@@ -114,7 +114,8 @@ CpuBackend::CpuBackend(Isa isa, const CpuKernels& kernels, ThreadPool& pool)
       kernels_(kernels),
       pool_(pool),
       scratch_(pool.n_threads() * kScratchFloats * sizeof(float)),
-      int8_inputs_(kInt8InputBytes) {}
+      int8_inputs_(kInt8InputBytes),
+      wide_keys_(kernels, pool.n_threads()) {}
 
 float* CpuBackend::scratch(std::size_t thread) noexcept {
   return scratch_.as<float>(kScratchFloats * (thread + 1)).data() + kScratchFloats * thread;
@@ -318,13 +319,13 @@ void CpuBackend::layer_norm(MutableMatrix y,
 
 namespace {
 
-/// A row's heads stay together if there are rows enough for all threads, because they share its
-/// keys.
+/// A row's heads stay together if that makes min_tasks, because they share its keys.
 std::size_t heads_per_task(std::size_t n_heads,
                            std::size_t n_rows,
+                           std::size_t min_tasks,
                            std::size_t n_threads) noexcept {
   constexpr std::size_t kBlockHeads = 4;  // what kernels hold in registers
-  const std::size_t n_groups = std::min(n_heads, divide_up(n_threads * 2, n_rows));
+  const std::size_t n_groups = std::min(n_heads, divide_up(min_tasks, n_rows));
   const std::size_t heads = divide_up(n_heads, std::max<std::size_t>(1, n_groups));
   const std::size_t whole = round_up(heads, kBlockHeads);
   return n_rows * divide_up(n_heads, whole) >= n_threads ? whole : heads;
@@ -335,8 +336,12 @@ std::size_t heads_per_task(std::size_t n_heads,
 void CpuBackend::attend(const AttentionArgs& args) noexcept {
   assert(args.latent_dim <= args.key_dim && args.key_dim <= kMaxKeyDim);
   const std::size_t n_rows = args.q.n_rows;
-  const std::size_t heads =
-      heads_per_task(args.n_heads, std::max<std::size_t>(1, n_rows), pool_.n_threads());
+  const bool is_wide = wide_keys_.begin(args.sets, args.key_dim);
+  // Small tasks leave less for the last one to run alone, but each of them widens its keys again.
+  const std::size_t heads = heads_per_task(args.n_heads,
+                                           std::max<std::size_t>(1, n_rows),
+                                           pool_.n_threads() * (is_wide ? 4 : 2),
+                                           pool_.n_threads());
   const std::size_t groups = divide_up(args.n_heads, std::max<std::size_t>(1, heads));
   std::size_t n_keys = 0;
   for (const KeySet& set : args.sets) {
@@ -345,8 +350,9 @@ void CpuBackend::attend(const AttentionArgs& args) noexcept {
   const auto run = [&](std::size_t begin, std::size_t end, std::size_t thread) {
     for (std::size_t item = begin; item < end; ++item) {
       const std::size_t row = item / groups;
+      const KeySet& set = args.sets[row];
       const std::size_t head = item % groups * heads;
-      kernels_.attend({.set = args.sets[row],
+      kernels_.attend({.set = is_wide ? wide_keys_.on(set, thread) : set,
                        .q = args.q.data + row * args.q.stride + head * args.key_dim,
                        .z = args.z.data + row * args.z.stride + head * args.latent_dim,
                        .n_heads = std::min(heads, args.n_heads - head),
@@ -363,41 +369,71 @@ void CpuBackend::attend(const AttentionArgs& args) noexcept {
   }
 }
 
+void CpuBackend::score_keys(const IndexScoreArgs& args, KeyItem item, std::size_t thread) noexcept {
+  const KeySet& first = args.sets[item.row_begin];
+  const std::size_t offset = item.key_begin * args.head_dim;
+  const void* keys =
+      static_cast<const std::byte*>(first.keys) + offset * element_bytes(first.dtype);
+  DType dtype = first.dtype;
+  const std::size_t n_elements = (item.key_end - item.key_begin) * args.head_dim;
+  if (dtype == DType::kBF16 && item.row_end - item.row_begin > 1 &&
+      n_elements <= WideKeys::kFloats) {
+    keys = wide_keys_.widen(static_cast<const std::uint16_t*>(keys), n_elements, thread);
+    dtype = DType::kF32;
+  }
+  for (std::size_t row = item.row_begin; row < item.row_end; ++row) {
+    const std::size_t end = std::min(item.key_end, args.sets[row].n);
+    if (item.key_begin >= end) {
+      continue;
+    }
+    kernels_.index_scores({.keys = keys,
+                           .dtype = dtype,
+                           .q = args.q.data + row * args.q.stride,
+                           .gates = args.gate.data + row * args.gate.stride,
+                           .scores = args.scores.data + row * args.scores.stride + item.key_begin,
+                           .n_keys = end - item.key_begin,
+                           .n_heads = args.n_heads,
+                           .head_dim = args.head_dim,
+                           .scale = args.scale,
+                           .scratch = scratch(thread)});
+  }
+}
+
 void CpuBackend::index_scores(const IndexScoreArgs& args) noexcept {
   constexpr std::size_t kKeysPerItem = 64;
+  constexpr std::size_t kMostSharingRows = 16;  // their queries stay in the L2 cache
   std::size_t most_keys = 0;
   std::size_t n_keys = 0;
   for (const KeySet& set : args.sets) {
     most_keys = std::max(most_keys, set.n);
     n_keys += set.n;
   }
-  // Rows differ in length, so a short row's last items are empty.
-  const std::size_t blocks = divide_up(most_keys, kKeysPerItem);
+  // Rows of one sequence pass a block of its keys together.
   const std::size_t n_rows = args.q.n_rows;
+  const std::size_t rows_per_item =
+      share_bf16_cache(args.sets) ? std::min(n_rows, kMostSharingRows) : 1;
+  const std::size_t keys_per_item =
+      rows_per_item > 1 && most_keys < kKeysPerItem * 4 * pool_.n_threads() ? kKeysPerItem / 2
+                                                                            : kKeysPerItem;
+  // Rows differ in length, so a short row's last items are empty.
+  const std::size_t blocks = divide_up(most_keys, keys_per_item);
+  const std::size_t row_blocks = divide_up(n_rows, std::max<std::size_t>(1, rows_per_item));
   const auto run = [&](std::size_t begin, std::size_t end, std::size_t thread) {
     for (std::size_t item = begin; item < end; ++item) {
-      const std::size_t row = item / blocks;
-      const std::size_t key = item % blocks * kKeysPerItem;
-      const KeySet& set = args.sets[row];
-      if (key < set.n) {
-        kernels_.index_scores({.keys = static_cast<const std::byte*>(set.keys) +
-                                       key * args.head_dim * element_bytes(set.dtype),
-                               .dtype = set.dtype,
-                               .q = args.q.data + row * args.q.stride,
-                               .gates = args.gate.data + row * args.gate.stride,
-                               .scores = args.scores.data + row * args.scores.stride + key,
-                               .n_keys = std::min(kKeysPerItem, set.n - key),
-                               .n_heads = args.n_heads,
-                               .head_dim = args.head_dim,
-                               .scale = args.scale,
-                               .scratch = scratch(thread)});
-      }
+      const std::size_t row = item / blocks * rows_per_item;
+      const std::size_t key = item % blocks * keys_per_item;
+      score_keys(args,
+                 {.row_begin = row,
+                  .row_end = std::min(row + rows_per_item, n_rows),
+                  .key_begin = key,
+                  .key_end = std::min(key + keys_per_item, most_keys)},
+                 thread);
     }
   };
   if (n_keys * args.n_heads * args.head_dim < 2 * kForkCost) {
-    run(0, n_rows * blocks, 0);
+    run(0, row_blocks * blocks, 0);
   } else {
-    pool_.parallel_for(n_rows * blocks, n_rows > 4 * pool_.n_threads() ? blocks : 1, run);
+    pool_.parallel_for(row_blocks * blocks, row_blocks > 4 * pool_.n_threads() ? blocks : 1, run);
   }
 }
 

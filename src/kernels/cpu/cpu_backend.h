@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/int8_inputs.h"
+#include "kernels/cpu/wide_keys.h"
 #include "kernels/kernels.h"
 
 namespace ft::kernels {
@@ -57,6 +58,14 @@ class CpuBackend final : public Backend {
   /// Fills the task's operands from `op` and runs it.
   template <typename Op>
   void run_tiles(const Op& op, const Int8Inputs::View& int8, LinearTask task) const noexcept;
+  /// Some rows with some keys, which must be those of one sequence if the rows are more than one.
+  struct KeyItem {
+    std::size_t row_begin;
+    std::size_t row_end;
+    std::size_t key_begin;
+    std::size_t key_end;
+  };
+  void score_keys(const IndexScoreArgs& args, KeyItem item, std::size_t thread) noexcept;
   /// body(row) for every row; on the caller alone if the whole costs less than a fork.
   void for_rows(std::size_t n_rows,
                 std::size_t row_cost,
@@ -67,6 +76,7 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_;
   Buffer scratch_;
   Int8Inputs int8_inputs_;
+  WideKeys wide_keys_;
 };
 
 }  // namespace ft::kernels

@@ -126,6 +126,8 @@ struct CpuKernels {
 
   void (*attend)(const AttendTask& task) noexcept;
   void (*index_scores)(const IndexScoreTask& task) noexcept;
+  /// n bf16 elements as floats, exactly.
+  void (*widen)(const std::uint16_t* from, std::size_t n, float* to) noexcept;
   /// The k largest of scores[0, n) as ascending positions, ties to the lower one.
   void (*top_k)(const float* scores, std::size_t n, std::size_t k, std::int32_t* out) noexcept;
 };

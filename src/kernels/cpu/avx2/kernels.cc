@@ -33,6 +33,7 @@ CpuKernels kernels() noexcept {
           .layer_norm = layer_norm,
           .attend = attend,
           .index_scores = index_scores,
+          .widen = widen,
           .top_k = top_k};
 }
 

@@ -16,6 +16,7 @@ void rms_norm(const NormArgs& args) noexcept;
 void layer_norm(const NormArgs& args) noexcept;
 void attend(const AttendTask& task) noexcept;
 void index_scores(const IndexScoreTask& task) noexcept;
+void widen(const std::uint16_t* from, std::size_t n, float* to) noexcept;
 void top_k(const float* scores, std::size_t n, std::size_t k, std::int32_t* out) noexcept;
 
 CpuKernels kernels() noexcept;

@@ -101,6 +101,10 @@ void attend(const AttendTask& task) noexcept {
   }
 }
 
+void widen(const std::uint16_t* from, std::size_t n, float* to) noexcept {
+  std::transform(from, from + n, to, bf16_to_float);
+}
+
 void index_scores(const IndexScoreTask& task) noexcept {
   for (std::size_t s = 0; s < task.n_keys; ++s) {
     const float* key = row_of(task.keys, task.dtype, s, task.head_dim, task.scratch);

@@ -344,4 +344,9 @@ void attend(const AttendTask& task) noexcept {
   }
 }
 
+// NOLINTNEXTLINE(misc-definitions-in-headers): one per instruction set
+void widen(const std::uint16_t* from, std::size_t n, float* to) noexcept {
+  widen_elements(from, n, to);
+}
+
 }  // namespace ft::kernels::FT_ISA

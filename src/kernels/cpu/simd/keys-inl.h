@@ -37,6 +37,17 @@ FT_INLINE KeyView view_keys(const float* const* keys,
   return {keys, column};
 }
 
+FT_INLINE void widen_elements(const std::uint16_t* from, std::size_t n, float* to) noexcept {
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    store(to + i, widen_bf16(from + i));
+  }
+  for (; i < n; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(from[i]) << 16;
+    __builtin_memcpy(to + i, &bits, sizeof(bits));
+  }
+}
+
 static inline KeyView view_keys(const std::uint16_t* const* keys,
                                 std::size_t n,
                                 std::size_t column,
@@ -44,15 +55,7 @@ static inline KeyView view_keys(const std::uint16_t* const* keys,
                                 KeyScratch& scratch) noexcept {
   float* to = scratch.values;
   for (std::size_t j = 0; j < n; ++j, to += n_columns) {
-    const std::uint16_t* from = keys[j] + column;
-    std::size_t c = 0;
-    for (; c + kLanes <= n_columns; c += kLanes) {
-      store(to + c, widen_bf16(from + c));
-    }
-    for (; c < n_columns; ++c) {
-      const std::uint32_t bits = static_cast<std::uint32_t>(from[c]) << 16;
-      __builtin_memcpy(to + c, &bits, sizeof(bits));
-    }
+    widen_elements(keys[j] + column, n_columns, to);
     scratch.rows[j] = to;
   }
   for (std::size_t j = n; j % kKeyTile != 0; ++j) {
