@@ -20,9 +20,10 @@
 namespace ft {
 namespace {
 
-// Longer than the gaps between the loops of one forward pass (microseconds), far shorter than a
-// scheduler slice, so that a pool on a busy machine gives its core away soon.
-constexpr std::chrono::microseconds kSpinTime{40};
+// Longer than the gaps between the loops of one forward pass (microseconds) and between passes
+// (tens of them, with several tokens to hand out), far shorter than a scheduler slice, so that a
+// pool on a busy machine gives its core away soon.
+constexpr std::chrono::microseconds kSpinTime{100};
 // Clock reads cost about 25 ns: one per 32 pauses (about 1.5 us) is noise.
 constexpr int kPausesPerClockRead = 32;
 // Each contended counter on its own pair of lines: adjacent lines are prefetched together on x86.

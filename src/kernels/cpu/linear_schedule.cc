@@ -20,6 +20,11 @@ void LinearSchedule::cut(std::size_t n_threads,
   if (n_threads == 1) {
     min_item_cost = max_item_cost = std::max<std::size_t>(1, total_cost_);
   }
+  // The caller takes the first item and its one worker the second, so in the next call of the same
+  // products each finds its half of the weights in its own cache.
+  if (n_threads == 2 && total_cost_ <= max_item_cost / 4 * 3) {
+    min_item_cost = max_item_cost = std::max<std::size_t>(1, (total_cost_ + 1) / 2);
+  }
   // Each item takes two thirds of a thread's fair share of what is left, so a thread that comes
   // late by a third of the whole still finishes in time.
   const std::size_t shares = n_threads + n_threads / 2;

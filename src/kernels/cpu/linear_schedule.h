@@ -4,7 +4,8 @@
 //
 // Items shrink towards the end of the line: long ones first, because a stretch streams better than
 // pieces and every claim costs, then short ones, so that threads finish together even if one
-// started late. Lives on the stack, allocates nothing.
+// started late. A short line for two threads is cut in halves. Lives on the stack, allocates
+// nothing.
 #pragma once
 
 #include <cstddef>

@@ -74,6 +74,21 @@ TEST(LinearSchedule_Items, LetThreadsFinishTogether) {
   }
 }
 
+TEST(LinearSchedule_Items, AreHalvesOfAShortLineForTwoThreads) {
+  LinearSchedule schedule;
+  schedule.add(30, 20);
+  schedule.add(9, 100);
+  schedule.cut(2, kMin, kMax);
+  ASSERT_EQ(schedule.n_items(), 2u);
+  for (std::size_t item = 0; item < 2; ++item) {
+    std::size_t cost = 0;
+    schedule.for_steps(item, item + 1, [&](std::size_t op, std::size_t first, std::size_t last) {
+      cost += (last - first) * (op == 0 ? 20 : 100);
+    });
+    EXPECT_NEAR(static_cast<double>(cost), 750, 100);
+  }
+}
+
 TEST(LinearSchedule_Items, AreOneForOneThreadAndNoneForNothing) {
   LinearSchedule schedule;
   schedule.add(1000, 50);
