@@ -38,13 +38,28 @@ MutableMatrix ScratchMatrix::shape(std::size_t n_rows, std::size_t n_cols) {
   return {buffer_.as<float>(n_floats).data(), n_rows, n_cols, n_cols};
 }
 
-bool all_finite(ConstMatrix m) noexcept {
+namespace {
+
+// Inlined with a constant n, compilers turn it into vectors.
+inline std::uint32_t count_not_finite(const float* values, std::size_t n) noexcept {
   constexpr std::uint32_t kExponent = 0x7f800000;
   std::uint32_t n_bad = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    n_bad += (std::bit_cast<std::uint32_t>(values[i]) & kExponent) == kExponent ? 1U : 0U;
+  }
+  return n_bad;
+}
+
+}  // namespace
+
+bool all_finite(ConstMatrix m) noexcept {
+  constexpr std::size_t kBlock = 64;
+  std::uint32_t n_bad = 0;
   for (std::size_t r = 0; r < m.n_rows; ++r) {
-    for (const float value : m.row(r)) {
-      n_bad += (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
-    }
+    const std::span<const float> row = m.row(r);
+    std::size_t i = 0;
+    for (; i + kBlock <= row.size(); i += kBlock) n_bad += count_not_finite(&row[i], kBlock);
+    n_bad += count_not_finite(row.data() + i, row.size() - i);
   }
   return n_bad == 0;
 }

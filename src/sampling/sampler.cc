@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include <fmt/format.h>
@@ -77,16 +78,33 @@ void check_params(const SamplingParams& p, std::size_t n_vocab) {
           "sampling: the logit of token {} is {}; the forward that made it is broken", id, raw));
 }
 
+// A loop of constant length without branches, which compilers turn into vectors. NaN is above.
+template <std::size_t kCount>
+bool none_above(const float* values, float bound) {
+  std::uint32_t n_above = 0;
+  for (std::size_t i = 0; i < kCount; ++i) n_above += values[i] <= bound ? 0U : 1U;
+  return n_above == 0;
+}
+
 // The highest adjusted logit, ties to the lowest id. One comparison per element also finds what is
 // not finite.
 std::size_t argmax(std::span<const float> adjusted, std::span<const float> raw) {
+  constexpr std::size_t kBlock = 64;
   float best = -std::numeric_limits<float>::infinity();
   std::size_t best_id = adjusted.size();
-  for (std::size_t i = 0; i < adjusted.size(); ++i) {
-    if (adjusted[i] <= best) continue;
-    if (!std::isfinite(adjusted[i])) bad_logit(i, raw[i], adjusted[i]);
-    best = adjusted[i];
-    best_id = i;
+  std::size_t i = 0;
+  while (i < adjusted.size()) {
+    const std::size_t left = adjusted.size() - i;
+    if (left >= kBlock && none_above<kBlock>(adjusted.data() + i, best)) {
+      i += kBlock;
+      continue;
+    }
+    for (const std::size_t end = i + std::min(left, kBlock); i < end; ++i) {
+      if (adjusted[i] <= best) continue;
+      if (!std::isfinite(adjusted[i])) bad_logit(i, raw[i], adjusted[i]);
+      best = adjusted[i];
+      best_id = i;
+    }
   }
   if (best_id == adjusted.size()) {
     fail("sampling: no token can come, all {} logits are -inf (does logit_bias ban every token?)",

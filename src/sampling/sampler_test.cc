@@ -140,6 +140,20 @@ TEST(Sampler_BadLogits, NanAndInfinityAreErrorsThatNameTheToken) {
   }
 }
 
+TEST(Sampler_Greedy, LooksAtEveryTokenOfALargeVocabulary) {
+  for (const std::size_t n : {std::size_t{64}, std::size_t{200}}) {
+    for (std::size_t best = 0; best < n; ++best) {
+      std::vector<float> logits(n, -kInf);
+      logits[best] = -3;
+      logits[n - 1] = std::max(logits[n - 1], -4.0f);
+      EXPECT_EQ(Sampler(greedy(), n).pick(logits, {}), static_cast<Token>(best));
+      logits.assign(n, 5);
+      logits[best] = kNan;
+      EXPECT_THROW(Sampler(greedy(), n).pick(logits, {}), Error) << best << " of " << n;
+    }
+  }
+}
+
 TEST(Sampler_BadLogits, NothingLeftIsInvalidInput) {
   Sampler sampler(SamplingParams{}, 2);
   EXPECT_THROW(sampler.pick(std::vector<float>{-kInf, -kInf}, {}), InvalidInput);

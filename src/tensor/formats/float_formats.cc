@@ -16,6 +16,15 @@ constexpr std::uint32_t kF32QuietBit = 0x00400000u;
 constexpr int kF32Bias = 127;
 constexpr int kF32MantissaBits = 23;
 
+/// Without branches, and inlined where float_to_bf16() may not be.
+inline std::uint16_t round_to_bf16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t quiet = bits | kF32QuietBit;             // else a low payload became infinity
+  const std::uint32_t half_ulp = 0x7FFFu + (bits >> 16 & 1u);  // ties go to the even upper half
+  const bool is_nan = (bits & ~kF32Sign) > kF32Infinity;
+  return static_cast<std::uint16_t>((is_nan ? quiet : bits + half_ulp) >> 16);
+}
+
 /// f32 of a small binary format's finite value: `mantissa` has `mantissa_bits` bits, exponent 0
 /// means subnormal. Every such value is exact in f32.
 constexpr float small_float(
@@ -63,13 +72,7 @@ float bf16_to_float(std::uint16_t bits) noexcept {
 }
 
 std::uint16_t float_to_bf16(float value) noexcept {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & ~kF32Sign) > kF32Infinity) {
-    return static_cast<std::uint16_t>((bits | kF32QuietBit) >>
-                                      16);  // else a low payload became infinity
-  }
-  const std::uint32_t half_ulp = 0x7FFFu + (bits >> 16 & 1u);  // ties go to the even upper half
-  return static_cast<std::uint16_t>((bits + half_ulp) >> 16);
+  return round_to_bf16(value);
 }
 
 float f16_to_float(std::uint16_t bits) noexcept {
@@ -166,7 +169,15 @@ void convert_from_float(DType dtype,
     }
     return;
   }
-  for (std::size_t i = 0; i < source.size(); ++i) {
+  // Blocks of constant length, which compilers turn into vectors.
+  constexpr std::size_t kBlock = 32;
+  std::array<std::uint16_t, kBlock> block;
+  std::size_t i = 0;
+  for (; i + kBlock <= source.size(); i += kBlock) {
+    for (std::size_t j = 0; j < kBlock; ++j) block[j] = round_to_bf16(source[i + j]);
+    std::memcpy(destination.data() + i * sizeof(block[0]), block.data(), sizeof(block));
+  }
+  for (; i < source.size(); ++i) {
     const std::uint16_t bits = float_to_bf16(source[i]);
     std::memcpy(destination.data() + i * sizeof(bits), &bits, sizeof(bits));
   }

@@ -172,6 +172,20 @@ TEST(ConvertToFloat, RefusesSizesThatDisagree) {
   EXPECT_THROW(convert_to_float(DType::kBF16, bytes, result), LogicError);
 }
 
+TEST(ConvertFromFloat, RoundsRowsOfAnyLengthLikeOneElement) {
+  for (std::size_t n = 0; n < 100; ++n) {
+    std::vector<float> source(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      // Small and large, ties, infinities and NaN.
+      source[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i * n) * 0x0A3B8000u);
+    }
+    if (n > 7) source[7] = std::bit_cast<float>(0xFF800001u);
+    std::vector<std::uint16_t> rounded(n);
+    convert_from_float(DType::kBF16, source, std::as_writable_bytes(std::span(rounded)));
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(rounded[i], float_to_bf16(source[i])) << n;
+  }
+}
+
 TEST(ConvertFromFloat, CopiesF32AndRoundsBf16AtAnyAlignment) {
   const std::vector<float> values = {1.0F, -2.5F, 1.00390625F, 1.01171875F, 3e38F};
   std::vector<std::byte> bytes(1 + values.size() * 4);
