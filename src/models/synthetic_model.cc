@@ -27,7 +27,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 /// What a tensor is filled with.
 struct Fill {
   enum class Kind {
-    kCodes,  // random bytes, then scales of `value` in bf16
+    kCodes,  // random bytes, then scales of +-`value` in bf16
     kBf16,   // of either sign, magnitudes even in [1, 2) times a power of two
     kF8,     // the same with 3 bits
     kF32,    // `value` everywhere, or `values`
@@ -48,6 +48,12 @@ struct Entry {
 constexpr double kQ8Deviation = 73.9;  // even in -128 ... 127
 constexpr double kQ4Deviation = 4.61;  // even in -8 ... 7
 constexpr double kUnitDeviation = 1.5275;
+
+/// Of what layers add to the residual, so that all together they add as much as there was: then a
+/// layer's input tells most of the next one's, as in trained models.
+double residual_gain(const SyntheticShape& shape) {
+  return 1 / std::sqrt(2 * static_cast<double>(shape.n_layers));
+}
 
 /// Of a weight whose products keep the size of their inputs.
 double deviation_for(std::size_t n_in) {
@@ -135,7 +141,12 @@ class Inventory {
     matrix(p + "q_b_proj", s_.n_heads * s_.query_dim(), s_.q_rank, options_.dense, dense_);
     matrix(p + "kv_a_proj_with_mqa", s_.key_dim(), s_.d_model, options_.dense, dense_);
     vector(p + "kv_a_layernorm.weight", s_.latent_dim, Fill::Kind::kOnes);
-    matrix(p + "o_proj", s_.d_model, s_.n_heads * s_.value_dim, options_.dense, dense_);
+    matrix(p + "o_proj",
+           s_.d_model,
+           s_.n_heads * s_.value_dim,
+           options_.dense,
+           dense_,
+           residual_gain(s_));
     const QuantFormat* panels = panels_of(options_.dense);
     if (panels == nullptr) {
       matrix(p + "kv_b_proj",
@@ -213,7 +224,7 @@ class Inventory {
       matrix(p + "gate_proj", width, s_.d_model, format, to);
       matrix(p + "up_proj", width, s_.d_model, format, to);
     }
-    matrix(p + "down_proj", s_.d_model, width, format, to);
+    matrix(p + "down_proj", s_.d_model, width, format, to, residual_gain(s_));
   }
 
   static const QuantFormat* panels_of(TargetFormat format) {
@@ -227,14 +238,15 @@ class Inventory {
                      std::size_t n_out,
                      std::size_t n_in,
                      TargetFormat format,
-                     std::vector<Entry>& to) {
+                     std::vector<Entry>& to,
+                     double gain = 1) {
     if (const QuantFormat* panels = panels_of(format); panels != nullptr) {
-      in_panels(name + ".weight", n_out, n_in, n_in, *panels, to);
+      in_panels(name + ".weight", n_out, n_in, n_in, *panels, to, gain);
     } else if (format == TargetFormat::kBF16) {
-      to.push_back(bf16_matrix(name + ".weight", n_out, n_in, deviation_for(n_in)));
+      to.push_back(bf16_matrix(name + ".weight", n_out, n_in, gain * deviation_for(n_in)));
     } else {
       constexpr std::size_t kBlock = 128;
-      const auto scale = static_cast<float>(deviation_for(n_in) / kUnitDeviation);
+      const auto scale = static_cast<float>(gain * deviation_for(n_in) / kUnitDeviation);
       to.push_back(elements(name + ".weight",
                             DType::kF8E4M3,
                             {n_out, n_in},
@@ -252,9 +264,10 @@ class Inventory {
                         std::size_t n_in,
                         std::size_t n_summed,
                         QuantFormat format,
-                        std::vector<Entry>& to) {
+                        std::vector<Entry>& to,
+                        double gain = 1) {
     const double deviation = format == QuantFormat::kQ8 ? kQ8Deviation : kQ4Deviation;
-    const auto scale = static_cast<float>(deviation_for(n_summed) / deviation);
+    const auto scale = static_cast<float>(gain * deviation_for(n_summed) / deviation);
     Entry entry = elements(std::move(name),
                            DType::kBF16,
                            {n_out, n_in},
@@ -397,7 +410,8 @@ class Synthesis {
     switch (fill.kind) {
       case Fill::Kind::kCodes:
         if (is_scale) {
-          fill_random(to, counter, 0, four_times(float_to_bf16(fill.value)));
+          // Of either sign: codes are even in -8 ... 7, and their mean must not add up.
+          fill_random(to, counter, four_times(0x8000), four_times(float_to_bf16(fill.value)));
         } else {
           fill_random(to, counter, kAll, 0);
         }
