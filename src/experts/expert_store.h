@@ -30,6 +30,7 @@ struct TierStats {
   std::uint64_t evictions = 0;        // experts that lost their slot to another
   std::uint64_t reads_ahead = 0;      // reads that prefetch() started
   std::uint64_t used_ahead = 0;       // of these, asked for before they were evicted
+  std::uint64_t dropped_ahead = 0;    // of these, given up under way: the layer chose others
   std::uint64_t failed_reads = 0;     // repeated ones included
   std::uint64_t from_page_cache = 0;  // misses that the page cache had: no byte from the drive
   std::size_t n_slots = 0;

@@ -90,19 +90,30 @@ void ExtentReader::promote(std::uint64_t tag) {
   queue_->wake();
 }
 
+void ExtentReader::drop(std::uint64_t tag) {
+  {
+    const std::scoped_lock lock(mutex_);
+    to_drop_.push_back(tag);
+  }
+  queue_->wake();
+}
+
 void ExtentReader::serve_queue() {
   std::vector<Attempt> starting;
   std::vector<std::uint64_t> promoted;
+  std::vector<std::uint64_t> dropped;
   std::vector<io::ReadRequest> requests;
   std::vector<io::ReadResult> finished;
   while (true) {
     starting.clear();
     promoted.clear();
+    dropped.clear();
     {
       const std::scoped_lock lock(mutex_);
       if (is_stopping_) break;
       starting.swap(to_start_);
       promoted.swap(to_promote_);
+      dropped.swap(to_drop_);
     }
     submit(starting, requests);
     for (const std::uint64_t tag : promoted) {
@@ -111,6 +122,7 @@ void ExtentReader::serve_queue() {
       attempt->second.outcome.read.priority = io::ReadPriority::kDemand;
       queue_->promote(tag);
     }
+    for (const std::uint64_t tag : dropped) queue_->drop(tag);
     finished.clear();
     queue_->wait(finished);
     for (const io::ReadResult& result : finished) finish(result);
@@ -123,7 +135,6 @@ void ExtentReader::submit(std::vector<Attempt>& attempts, std::vector<io::ReadRe
     const ExtentRead& read = attempt.outcome.read;
     const ExtentFiles& layer = layers_[read.layer_index];
     attempt.mirror = mirrors_.choose(layer.extent_bytes, clock_.now_us(), attempt.mirror);
-    attempt.outcome.bytes_read += layer.extent_bytes;
     requests.push_back({.file = &layer.files[attempt.mirror],
                         .offset = read.expert * layer.extent_bytes,
                         .destination = read.destination.first(layer.extent_bytes),
@@ -140,8 +151,16 @@ void ExtentReader::finish(const io::ReadResult& result) {
   FT_CHECK(!node.empty());
   Attempt attempt = std::move(node.mapped());
   const ExtentFiles& layer = layers_[attempt.outcome.read.layer_index];
-  mirrors_.finished(attempt.mirror, layer.extent_bytes, clock_.now_us());
+  mirrors_.finished(attempt.mirror, layer.extent_bytes, result.n_bytes, clock_.now_us());
   attempt.outcome.latency_us = result.latency_us;
+  attempt.outcome.bytes_read += result.n_bytes;
+  if (result.was_dropped) {
+    attempt.outcome.was_guess = true;
+    attempt.outcome.was_dropped = true;
+    attempt.outcome.error = result.error;
+    done_(attempt.outcome);
+    return;
+  }
   attempt.outcome.error.clear();
   if (!result.error.empty()) {
     attempt.outcome.error = fmt::format("cannot read expert {} of layer {}: {}",

@@ -42,6 +42,7 @@ struct ExtentRead {
 struct ExtentOutcome {
   ExtentRead read;
   bool was_guess = false;        // never repeated: still kAhead when it ended
+  bool was_dropped = false;      // a guess that ended because nobody wanted it
   std::int64_t latency_us = 0;   // of the attempt that succeeded
   std::uint64_t bytes_read = 0;  // asked of the drive, the repeated attempt included
   bool was_cached = false;       // copied from the page cache
@@ -68,6 +69,8 @@ class ExtentReader {
   void start(std::span<const ExtentRead> reads);
   /// A kAhead read not done yet is needed now.
   void promote(std::uint64_t tag);
+  /// A kAhead read is not wanted any more; it ends as soon as it can.
+  void drop(std::uint64_t tag);
 
  private:
   struct Attempt {
@@ -93,6 +96,7 @@ class ExtentReader {
   std::mutex mutex_;
   std::vector<Attempt> to_start_;
   std::vector<std::uint64_t> to_promote_;
+  std::vector<std::uint64_t> to_drop_;
   std::vector<Attempt> to_check_;
   std::condition_variable has_checks_;
   bool is_stopping_ = false;

@@ -40,10 +40,13 @@ std::size_t MirrorShares::choose(std::uint64_t n_bytes, std::int64_t now_us, std
   return best;
 }
 
-void MirrorShares::finished(std::size_t mirror, std::uint64_t n_bytes, std::int64_t now_us) {
+void MirrorShares::finished(std::size_t mirror,
+                            std::uint64_t n_bytes,
+                            std::uint64_t n_read,
+                            std::int64_t now_us) {
   const std::scoped_lock lock(mutex_);
   Mirror& m = mirrors_[mirror];
-  m.bytes = m.bytes * kKept + static_cast<double>(n_bytes);
+  m.bytes = m.bytes * kKept + static_cast<double>(n_read);
   m.busy_us = m.busy_us * kKept + static_cast<double>(now_us - m.busy_since_us);
   m.busy_since_us = now_us;
   m.bytes_under_way -= n_bytes;

@@ -24,7 +24,7 @@ std::array<std::size_t, 2> share(MirrorShares& mirrors,
     }
     const std::size_t next = queued[1] == 0 || (queued[0] > 0 && ends_us[0] <= ends_us[1]) ? 0 : 1;
     now_us = ends_us[next];
-    mirrors.finished(next, 1000, now_us);
+    mirrors.finished(next, 1000, 1000, now_us);
     mirrors.judged(next, true, now_us);
     --under_way;
     if (--queued[next] > 0) ends_us[next] = now_us + read_us[next];

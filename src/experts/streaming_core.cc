@@ -107,12 +107,15 @@ std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,
 }
 
 void StreamingStore::Core::lapse_guesses(std::size_t layer_index) noexcept {
-  SlotPool& pool = tier_of(layer_index).pool;
+  TierState& tier = tier_of(layer_index);
+  SlotPool& pool = tier.pool;
   if (pool.n_ahead() == 0) return;
   const Layer& layer = layers_[layer_index];
   for (ExpertId i = 0; i < layer.n_experts; ++i) {
     const std::uint32_t slot = pool.slot_of(layer.first_expert + i);
-    if (slot != kNoSlot && pool.is_ready(slot)) pool.lapse(slot);
+    if (slot == kNoSlot || !pool.is_ahead(slot)) continue;
+    pool.lapse(slot);
+    if (!pool.is_ready(slot)) reader_.drop(tier.first_tag + slot);
   }
 }
 
@@ -240,6 +243,7 @@ void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
   const auto slot = static_cast<std::uint32_t>(read.tag - tier.first_tag);
   tier.stats.bytes_read += outcome.bytes_read;
   tier.stats.failed_reads += outcome.n_failed;
+  tier.stats.dropped_ahead += outcome.was_dropped ? 1 : 0;
   if (is_good) {
     if (outcome.was_cached) {
       ++tier.stats.from_page_cache;
@@ -291,7 +295,7 @@ bool StreamingStore::Core::begin_pass(std::size_t n_rows) {
     case StreamingOptions::Lookahead::kOff:
       return false;
     case StreamingOptions::Lookahead::kOn:
-      return true;
+      return n_rows <= LookaheadGate::kMaxRows;
     case StreamingOptions::Lookahead::kAuto:
       return is_advised;
   }

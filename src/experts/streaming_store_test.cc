@@ -293,6 +293,28 @@ TEST_F(StreamingStoreTest, AGuessUnderWayBecomesADemand) {
   EXPECT_EQ(store.stats().trunk.used_ahead, 1U);
 }
 
+TEST_F(StreamingStoreTest, AGuessUnderWayThatProvedWrongIsDropped) {
+  script_.on_all(kHeld);
+  StreamingStore store(options(8), deps());
+  store.prefetch(1, Ids{3, 4});
+  script_.await_submitted(2);
+  const Ids wanted{4, 5};
+  ExpertLease lease = store.acquire(1, wanted);
+  await([&] { return store.stats().trunk.dropped_ahead == 1; });
+  EXPECT_TRUE(script_.seen()[0].has_ended);
+  EXPECT_EQ(store.stats().trunk.bytes_read, 0U);
+  script_.clear();
+  Ids seen;
+  for (Ids batch = next_batch(lease, 1, wanted); !batch.empty();
+       batch = next_batch(lease, 1, wanted)) {
+    seen.insert(seen.end(), batch.begin(), batch.end());
+  }
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAre(4, 5));
+  EXPECT_EQ(store.stats().trunk.failed_reads, 0U);
+  EXPECT_EQ(store.n_missing(1, Ids{3}), 1U);
+  use(store, 1, {3});  // and may be read later
+}
+
 TEST_F(StreamingStoreTest, GuessesTakeHalfOfThePoolAtMost) {
   StreamingStore store(options(5), deps());
   store.prefetch(1, all_experts());
@@ -426,6 +448,7 @@ TEST_F(StreamingStoreTest, LookaheadIsOffOnOrTried) {
   choice.lookahead = StreamingOptions::Lookahead::kOn;
   StreamingStore on(choice, deps());
   EXPECT_TRUE(on.begin_pass(1));
+  EXPECT_FALSE(on.begin_pass(100)) << "such a pass wants nearly all";
   choice.lookahead = StreamingOptions::Lookahead::kAuto;
   StreamingStore tried(choice, deps());
   std::size_t n_with = 0;

@@ -38,7 +38,7 @@ void ReadPieces::add(const ReadRequest& request) {
   FT_CHECK(is_new);
   if (request.destination.empty()) {
     requests_.erase(entry);
-    finished_.push_back({.tag = request.tag, .latency_us = 0, .error = {}});
+    finished_.emplace_back().tag = request.tag;
     return;
   }
   entry->second.wanted = request;
@@ -51,6 +51,19 @@ void ReadPieces::promote(std::uint64_t tag) noexcept {
   if (entry == requests_.end() || entry->second.wanted.priority == ReadPriority::kDemand) return;
   entry->second.wanted.priority = ReadPriority::kDemand;
   if (std::erase(ahead_, &entry->second) > 0) demand_.push_back(&entry->second);
+}
+
+void ReadPieces::drop(std::uint64_t tag) noexcept {
+  const auto entry = requests_.find(tag);
+  if (entry == requests_.end()) return;
+  Request& request = entry->second;
+  const bool is_all_out = request.n_handed_out_bytes == request.wanted.destination.size();
+  if (request.wanted.priority == ReadPriority::kDemand || is_all_out || !request.reason.empty()) {
+    return;
+  }
+  request.is_dropped = true;
+  fail_at(request, request.n_handed_out_bytes, "no longer wanted");
+  if (request.n_out == 0) end(request);
 }
 
 bool ReadPieces::next(Piece& piece) {
@@ -118,12 +131,20 @@ void ReadPieces::stop_handing_out(const Request& request) {
 
 void ReadPieces::end_piece(Request& request) {
   --request.n_out;
-  const ReadRequest& wanted = request.wanted;
-  const bool is_failed = !request.reason.empty();
   if (request.n_out > 0) return;
-  if (!is_failed && request.n_handed_out_bytes < wanted.destination.size()) return;
-  ReadResult result{.tag = wanted.tag, .latency_us = now_us() - request.started_us, .error = {}};
-  if (is_failed) {
+  const bool is_complete = request.n_handed_out_bytes == request.wanted.destination.size();
+  if (is_complete || !request.reason.empty()) end(request);
+}
+
+void ReadPieces::end(const Request& request) {
+  const ReadRequest& wanted = request.wanted;
+  ReadResult result{
+      .tag = wanted.tag,
+      .latency_us = request.n_handed_out_bytes > 0 ? now_us() - request.started_us : 0,
+      .n_bytes = request.n_handed_out_bytes,
+      .was_dropped = request.is_dropped,
+      .error = {}};
+  if (!request.reason.empty()) {
     result.error = read_error(wanted.file->path(),
                               wanted.destination.size(),
                               wanted.offset,

@@ -24,6 +24,7 @@ class ReadPieces {
     std::int64_t started_us = 0;
     std::size_t failed_at = 0;  // where in the destination the first missing byte is, with `reason`
     std::string reason;         // empty: nothing has failed
+    bool is_dropped = false;
   };
   /// What one read of the kernel is asked for: bytes [at, end) of the request.
   struct Piece {
@@ -44,6 +45,7 @@ class ReadPieces {
   /// tag is new.
   void add(const ReadRequest& request);
   void promote(std::uint64_t tag) noexcept;
+  void drop(std::uint64_t tag) noexcept;
   /// Takes the next piece into `piece`; false if nothing waits. Every piece taken must come back
   /// through advance() until that says it is over.
   bool next(Piece& piece);
@@ -57,6 +59,7 @@ class ReadPieces {
 
  private:
   void end_piece(Request& request);
+  void end(const Request& request);
   void fail_at(Request& request, std::size_t at, std::string reason);
   void stop_handing_out(const Request& request);
 

@@ -54,6 +54,8 @@ struct ReadRequest {
 struct ReadResult {
   std::uint64_t tag = 0;
   std::int64_t latency_us = 0;  // from its first piece handed to the kernel to its last one done
+  std::size_t n_bytes = 0;      // that the kernel was asked for
+  bool was_dropped = false;     // by drop(), with an `error`
   std::string error;            // "cannot read 'FILE': wanted N bytes at offset O, got G: REASON"
 };
 
@@ -70,6 +72,9 @@ class ReadQueue {
   virtual void submit(std::span<const ReadRequest> requests) = 0;
   /// A kAhead request not finished yet becomes kDemand.
   virtual void promote(std::uint64_t tag) noexcept = 0;
+  /// Of a kAhead request no further byte is read. It ends with an error, unless all of it was asked
+  /// for already.
+  virtual void drop(std::uint64_t tag) noexcept = 0;
   /// Blocks until a request has finished or wake() was called since the last return; appends what
   /// has finished.
   virtual void wait(std::vector<ReadResult>& finished) = 0;

@@ -405,6 +405,33 @@ TEST_F(ReadPiecesTest, DemandComesBeforeAhead) {
   EXPECT_FALSE(pieces_.has_waiting());
 }
 
+TEST_F(ReadPiecesTest, WhatIsDroppedReadsNoMore) {
+  pieces_.add(request(1, 4, ReadPriority::kAhead));  // not begun
+  pieces_.drop(1);
+  EXPECT_THAT(finished(), ElementsAre("1, got 0: no longer wanted"));
+  pieces_.add(request(2, 4, ReadPriority::kAhead));  // half of it is out
+  ReadPieces::Piece piece = next();
+  pieces_.drop(2);
+  EXPECT_FALSE(pieces_.has_waiting());
+  EXPECT_THAT(finished(), ElementsAre());
+  EXPECT_FALSE(pieces_.advance(piece, 2 * kBlock));
+  std::vector<ReadResult> results;
+  pieces_.take_finished(results);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_TRUE(results[0].was_dropped);
+  EXPECT_EQ(results[0].n_bytes, 2 * kBlock);
+  pieces_.add(request(3, 2, ReadPriority::kAhead));  // all of it is out
+  piece = next();
+  pieces_.drop(3);
+  EXPECT_FALSE(pieces_.advance(piece, 2 * kBlock));
+  pieces_.add(request(4, 2));  // somebody waits for it
+  pieces_.drop(4);
+  pieces_.drop(99);
+  piece = next();
+  EXPECT_FALSE(pieces_.advance(piece, 2 * kBlock));
+  EXPECT_THAT(finished(), ElementsAre("3", "4"));
+}
+
 TEST_F(ReadPiecesTest, ShortReadsGoOnAtAMultipleOfTheAlignment) {
   pieces_.add(request(1, 2));
   ReadPieces::Piece piece = next();

@@ -46,6 +46,11 @@ class ThreadReadQueue final : public ReadQueue {
     pieces_.promote(tag);
   }
 
+  void drop(std::uint64_t tag) noexcept override {
+    const std::lock_guard lock(mutex_);
+    pieces_.drop(tag);
+  }
+
   void wait(std::vector<ReadResult>& finished) override {
     std::unique_lock lock(mutex_);
     finished_or_woken_.wait(lock, [&] { return pieces_.has_finished() || is_woken_; });

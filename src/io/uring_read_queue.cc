@@ -84,6 +84,7 @@ class UringReadQueue final : public ReadQueue {
   }
 
   void promote(std::uint64_t tag) noexcept override { pieces_.promote(tag); }
+  void drop(std::uint64_t tag) noexcept override { pieces_.drop(tag); }
 
   void wait(std::vector<ReadResult>& finished) override {
     while (!reap() && !pieces_.has_finished()) {

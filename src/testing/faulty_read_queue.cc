@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <limits>
 #include <unistd.h>
 #include <utility>
@@ -178,6 +179,21 @@ void FaultyReadQueue::promote(std::uint64_t tag) noexcept {
   }
 }
 
+void FaultyReadQueue::drop(std::uint64_t tag) noexcept {
+  const std::lock_guard lock(script_.mutex_);
+  const auto waiting = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
+    return one.request.tag == tag && one.request.priority == io::ReadPriority::kAhead;
+  });
+  if (waiting == waiting_.end()) return;
+  io::ReadResult& result = dropped_.emplace_back();
+  result.tag = tag;
+  result.was_dropped = true;
+  result.error = "cannot read: no longer wanted";
+  script_.seen_[waiting->number].has_ended = true;
+  waiting_.erase(waiting);
+  script_.changed_.notify_all();
+}
+
 std::optional<std::size_t> FaultyReadQueue::choose() {
   std::vector<std::size_t> ready;  // in the order of submission
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -206,16 +222,19 @@ void FaultyReadQueue::wait(std::vector<io::ReadResult>& finished) {
     std::unique_lock lock(script_.mutex_);
     std::optional<std::size_t> index;
     script_.changed_.wait(lock, [&] {
-      if (!is_woken_) index = choose();
-      return is_woken_ || index.has_value();
+      if (!is_woken_ && dropped_.empty()) index = choose();
+      return is_woken_ || !dropped_.empty() || index.has_value();
     });
     is_woken_ = false;
+    std::move(dropped_.begin(), dropped_.end(), std::back_inserter(finished));
+    dropped_.clear();
     if (!index.has_value()) return;
     chosen = waiting_[*index];
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*index));
     fault = script_.fault_of(chosen.number);
   }
   finished.push_back(read_with(chosen.request, fault));
+  finished.back().n_bytes = chosen.request.destination.size();
   {
     const std::lock_guard lock(script_.mutex_);
     script_.seen_[chosen.number].has_ended = true;

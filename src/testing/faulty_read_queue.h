@@ -104,6 +104,7 @@ class FaultyReadQueue final : public io::ReadQueue {
   std::string_view name() const noexcept override { return "faulty"; }
   void submit(std::span<const io::ReadRequest> requests) override;
   void promote(std::uint64_t tag) noexcept override;
+  void drop(std::uint64_t tag) noexcept override;
   void wait(std::vector<io::ReadResult>& finished) override;
   void wake() noexcept override;
 
@@ -115,7 +116,8 @@ class FaultyReadQueue final : public io::ReadQueue {
   std::optional<std::size_t> choose();
 
   ReadScript& script_;
-  std::vector<Waiting> waiting_;  // oldest first; guarded by the script's lock, as is is_woken_
+  std::vector<io::ReadResult> dropped_;
+  std::vector<Waiting> waiting_;  // oldest first; guarded by the script's lock, as all here
   bool is_woken_ = false;
 };
 
