@@ -85,8 +85,15 @@ struct Compat {
   bool draft_chains_raw = false;   // it chains the residual instead of the normed state
 };
 
+/// The file beside a container in which the use of its experts is remembered from run to run.
+enum class ExpertUsageFile {
+  kOff,
+  kRead,    ///< earlier runs are learned from, this one leaves no trace
+  kUpdate,  ///< written when the engine closes
+};
+
 struct EngineOptions {
-  std::string model_path;     // a Hugging Face folder, or a .safetensors file in one
+  std::string model_path;     // a Hugging Face folder, a .safetensors file in one, or a container
   std::size_t n_threads = 0;  // 0: the physical cores allowed to this process
   /// Keeps each compute thread on one processor. Refused if there are more threads than processors
   /// or CPU quota.
@@ -103,6 +110,26 @@ struct EngineOptions {
   /// drafts, never a result.
   std::string draft_format = "q4";
   Compat compat;
+
+  /// Where routed experts live: "resident" in memory, "stream" on the drive with as many in memory
+  /// as the budget allows, "auto" the first that fits. Only containers stream. Changes no result.
+  std::string experts = "auto";
+  /// Bound on the anonymous memory of the process; 0: what machine and control groups leave.
+  std::uint64_t ram_budget_bytes = 0;
+  /// Whether memory is planned for drafts of the model's own head.
+  bool plans_drafts = true;
+  /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all
+  /// positions feed so many tokens at a time.
+  std::size_t n_logit_rows = 0;
+  std::vector<std::string> mirrors;  // further folders of the same container to read from
+  std::string expert_policy =
+      "auto";                      // which experts stay: "lru", "heat", "likelihood", "next-use"
+  std::string lookahead = "auto";  // reading the next layer's experts ahead: "on", "off"
+  ExpertUsageFile expert_usage = ExpertUsageFile::kRead;
+  /// Receives one line, without newline, for what a person should know and that is no error; may be
+  /// empty. Called while the engine opens, closes or works on a request.
+  std::function<void(std::string_view line)> warn;
+
   /// Called with weight bytes done and in total while the model loads; may be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
 };

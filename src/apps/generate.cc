@@ -34,6 +34,10 @@ foretoken::Engine open_engine(const GenerateOptions& options) {
   foretoken::EngineOptions wanted = engine_options(options.model);
   if (options.speculation.speculate == std::vector<std::string>{"none"}) {
     wanted.draft_format = "stored";  // nothing is drafted
+    wanted.plans_drafts = false;
+  }
+  if (!options.model.no_expert_usage) {
+    wanted.expert_usage = foretoken::ExpertUsageFile::kUpdate;
   }
   ProgressBar bar("loading", options.output.wants_progress());
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {

@@ -1,5 +1,6 @@
 #include "apps/options.h"
 
+#include "apps/message.h"
 #include "apps/model_path.h"
 #include "apps/sizes.h"
 #include "base/error.h"
@@ -145,26 +146,56 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->type_name("FORMAT")
       ->group(kGroup)
       ->capture_default_str();
-  command.add_option("--experts", options.experts, "Where experts live: auto, resident")
+  add_expert_options(command, options);
+}
+
+void add_expert_options(CLI::App& command, ModelOptions& options) {
+  constexpr const char* kGroup = "Experts";
+  command
+      .add_option("--experts",
+                  options.experts,
+                  "Where experts live: resident, stream (from a container), auto: resident if they "
+                  "fit")
       ->type_name("WHERE")
       ->group(kGroup)
       ->capture_default_str();
-  command.add_option("--ram-budget", options.ram_budget, "Bound on anonymous memory: auto")
+  command
+      .add_option(
+          "--ram-budget",
+          options.ram_budget,
+          "Bound on anonymous memory, such as 8G; auto: what machine and control group leave")
       ->type_name("SIZE")
       ->group(kGroup)
       ->capture_default_str();
+  command
+      .add_option(
+          "--mirror", options.mirrors, "A further copy of the container to read from (repeatable)")
+      ->type_name("DIR")
+      ->group(kGroup)
+      ->allow_extra_args(false)
+      ->take_all();
+  command
+      .add_option("--expert-policy",
+                  options.expert_policy,
+                  "Which experts stay in memory: auto, lru, heat, likelihood, next-use")
+      ->type_name("POLICY")
+      ->group(kGroup)
+      ->capture_default_str();
+  command
+      .add_option("--lookahead",
+                  options.lookahead,
+                  "Read the next layer's likely experts ahead: on, off, auto: if it pays")
+      ->type_name("WHEN")
+      ->group(kGroup)
+      ->capture_default_str();
+  command
+      .add_flag("--no-expert-usage",
+                options.no_expert_usage,
+                "Neither read nor write experts.usage beside the container")
+      ->group(kGroup);
 }
 
 foretoken::EngineOptions engine_options(const ModelOptions& options) {
-  if (options.experts != "auto" && options.experts != "resident") {
-    fail("--experts is {}, expected auto or resident: this version keeps all experts in memory",
-         in_quotes(options.experts));
-  }
-  if (options.ram_budget != "auto") {
-    const std::uint64_t budget = parse_size(options.ram_budget, "--ram-budget");
-    fail("--ram-budget is {}, expected auto: this version cannot hold a memory budget",
-         format_size(budget));
-  }
   foretoken::EngineOptions out;
   out.model_path = resolve_model(options.model, model_folders()).string();
   out.n_threads = options.n_threads;
@@ -174,6 +205,17 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   out.isa = options.isa;
   out.kv_type = options.kv_type;
   out.draft_format = options.draft_format;
+  out.experts = options.experts;
+  if (options.ram_budget != "auto") {
+    out.ram_budget_bytes = parse_size(options.ram_budget, "--ram-budget");
+    if (out.ram_budget_bytes == 0) fail("--ram-budget is 0, expected a size such as 8G, or auto");
+  }
+  out.mirrors = options.mirrors;
+  out.expert_policy = options.expert_policy;
+  out.lookahead = options.lookahead;
+  out.expert_usage = options.no_expert_usage ? foretoken::ExpertUsageFile::kOff
+                                             : foretoken::ExpertUsageFile::kRead;
+  out.warn = [](std::string_view line) { print_message("foretoken: warning: {}\n", line); };
   return out;
 }
 

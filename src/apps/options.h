@@ -47,10 +47,17 @@ struct ModelOptions {
   std::string draft_format = "q4";
   std::string experts = "auto";
   std::string ram_budget = "auto";
+  std::vector<std::string> mirrors;
+  std::string expert_policy = "auto";
+  std::string lookahead = "auto";
+  bool no_expert_usage = false;
 };
 void add_model_argument(CLI::App& command, std::string& model);
 void add_engine_options(CLI::App& command, ModelOptions& options);
-/// Throws InvalidInput for values whose feature this version has not.
+/// The part of add_engine_options() about experts and memory.
+void add_expert_options(CLI::App& command, ModelOptions& options);
+/// Warnings go to standard error; what is learned about experts is read and not written. Throws
+/// InvalidInput naming the option.
 foretoken::EngineOptions engine_options(const ModelOptions& options);
 
 struct PromptOptions {

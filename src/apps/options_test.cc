@@ -58,13 +58,27 @@ TEST(Options, BuildsARequest) {
   }
 }
 
-TEST(Options, RefusesFeaturesThisVersionHasNotByName) {
+TEST(Options, HandsExpertOptionsToTheEngine) {
   ModelOptions options;
+  EXPECT_EQ(engine_options(options).ram_budget_bytes, 0U);
+  EXPECT_EQ(engine_options(options).expert_usage, foretoken::ExpertUsageFile::kRead);
   options.experts = "stream";
-  EXPECT_NE(error_of([&] { engine_options(options); }).find("--experts"), std::string::npos);
-  options.experts = "resident";
-  options.ram_budget = "4G";
-  EXPECT_NE(error_of([&] { engine_options(options); }).find("--ram-budget"), std::string::npos);
+  options.ram_budget = "1.5Gi";
+  options.mirrors = {"/a", "/b"};
+  options.expert_policy = "heat";
+  options.lookahead = "off";
+  options.no_expert_usage = true;
+  const foretoken::EngineOptions out = engine_options(options);
+  EXPECT_EQ(out.experts, "stream");
+  EXPECT_EQ(out.ram_budget_bytes, std::uint64_t{3} << 29);
+  EXPECT_EQ(out.mirrors, (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_EQ(out.expert_policy, "heat");
+  EXPECT_EQ(out.lookahead, "off");
+  EXPECT_EQ(out.expert_usage, foretoken::ExpertUsageFile::kOff);
+  for (const char* budget : {"0", "much", "-4G"}) {
+    options.ram_budget = budget;
+    EXPECT_NE(error_of([&] { engine_options(options); }).find("--ram-budget"), std::string::npos);
+  }
 }
 
 TEST(Options, WantsExactlyOnePrompt) {

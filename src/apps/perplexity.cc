@@ -58,7 +58,10 @@ Score score(foretoken::Engine& engine,
 
 int run(const PerplexityOptions& options) {
   const std::string text = io::read_text(options.file, kMaxTextBytes);
-  foretoken::Engine engine = foretoken::Engine::open(engine_options(options.model));
+  foretoken::EngineOptions wanted = engine_options(options.model);
+  wanted.plans_drafts = false;
+  wanted.n_logit_rows = std::min(options.model.prefill_chunk, options.window);
+  foretoken::Engine engine = foretoken::Engine::open(wanted);
   const std::vector<foretoken::Token> tokens = engine.tokenizer().encode(text);
   if (tokens.size() < 2) {
     fail("{} has {} tokens, expected 2 or more: the first one of a window is only read",

@@ -4,6 +4,7 @@
 #include "io/process_memory.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace ft::engine {
@@ -13,6 +14,15 @@ EngineCore::EngineCore(EngineParts parts) : parts_(std::move(parts)) {
   FT_CHECK(parts_.context > 0 && parts_.prefill_chunk > 0);
   workspace_ = parts_.model->new_workspace();
   sample_peak_anonymous_bytes();
+}
+
+EngineCore::~EngineCore() {
+  if (parts_.store == nullptr || !parts_.saves_expert_usage) return;
+  try {
+    parts_.store->save_heat();
+  } catch (const std::exception& error) {
+    if (parts_.warn) parts_.warn(error.what());
+  }
 }
 
 const speculation::DraftProvider& EngineCore::provider(std::string_view name) {

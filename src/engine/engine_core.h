@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "cache/kv_cache.h"
+#include "engine/memory_plan.h"
 #include "engine/model_text.h"
 #include "engine/sampling_defaults.h"
+#include "experts/streaming_store.h"
 #include "kernels/kernels.h"
 #include "models/model.h"
 #include "speculation/draft_source.h"
@@ -24,11 +26,12 @@ namespace ft::engine {
 /// A loaded model and how to use it. Members die in reverse order: the model before what it
 /// borrows.
 struct EngineParts {
+  std::shared_ptr<const Clock> clock;  // shared: streams outlive the engine
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<experts::StreamingStore> store;  // null: experts are resident
   std::unique_ptr<models::Model> model;
   std::shared_ptr<const ModelText> text;  // null: the model folder has no tokenizer
-  std::shared_ptr<const Clock> clock;     // shared: streams outlive the engine
   std::function<std::uint64_t()> draw_seed;
   /// Draft sources besides those that speculation knows, by name; a name here wins. Filled further
   /// as requests name sources.
@@ -38,6 +41,10 @@ struct EngineParts {
   std::size_t context = 0;        // positions of a session's caches
   DType kv_type = DType::kF32;    // of their rows: kF32 or kBF16
   std::size_t prefill_chunk = 0;  // prompt tokens per forward
+  std::size_t n_logit_rows = 0;   // of a forward, at most; 0: any number
+  MemoryPlan memory;
+  std::function<void(std::string_view)> warn;  // may be empty
+  bool saves_expert_usage = false;             // when the engine closes
   double load_ms = 0;
 
   cache::CacheOptions cache_options() const noexcept {
@@ -51,6 +58,12 @@ class EngineCore {
   /// Throws LogicError if a part is missing; `pool` and `backend` may be null for models that need
   /// none.
   explicit EngineCore(EngineParts parts);
+  /// Writes what was learned about the use of experts.
+  ~EngineCore();
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+  EngineCore(EngineCore&&) = delete;
+  EngineCore& operator=(EngineCore&&) = delete;
 
   const EngineParts& parts() const noexcept { return parts_; }
   const models::Model& model() const noexcept { return *parts_.model; }

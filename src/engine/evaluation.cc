@@ -91,9 +91,15 @@ foretoken::Evaluation evaluate(EngineCore& core,
   const std::array<LayerIndex, 1> final_norm = {static_cast<LayerIndex>(model.config().n_layers)};
   const std::span<const LayerIndex> taps = history ? final_norm : std::span<const LayerIndex>();
 
+  std::size_t chunk = core.parts().prefill_chunk;
+  // Memory is planned for so many rows of logits.
+  const std::size_t most_logits = core.parts().n_logit_rows;
+  if ((request.all_positions || request.logprobs) && most_logits > 0) {
+    chunk = std::min(chunk, most_logits);
+  }
   foretoken::Evaluation out;
   for (std::size_t first = 0; first < prompt.size();) {
-    const std::size_t n = std::min(core.parts().prefill_chunk, prompt.size() - first);
+    const std::size_t n = std::min(chunk, prompt.size() - first);
     const bool is_last = first + n == prompt.size();
     const std::size_t n_rows = request.all_positions ? n : std::size_t{is_last};
     const std::size_t n_logits = request.logprobs ? n : n_rows;

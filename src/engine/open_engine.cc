@@ -2,6 +2,11 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/expert_streaming.h"
+#include "engine/memory_plan.h"
+#include "io/process_memory.h"
+#include "models/memory_needs.h"
+#include "speculation/round_planner.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +21,8 @@ namespace {
 constexpr std::size_t kDefaultContext = 8192;
 // Far above any machine; a larger number is a slip of the finger.
 constexpr std::size_t kMaxThreads = 1024;
+// Logits of a round: the pending token's, and one row per draft.
+constexpr std::size_t kRoundRows = speculation::kMaxDraftTokens + 1;
 
 std::size_t threads_of(const foretoken::EngineOptions& options) {
   if (options.n_threads > kMaxThreads) {
@@ -71,6 +78,82 @@ DType kv_type_of(const foretoken::EngineOptions& options) {
 
 void check_options(const foretoken::EngineOptions& options) {
   if (options.prefill_chunk == 0) fail("prefill_chunk is 0, expected at least 1");
+  static_cast<void>(expert_placement(options));
+  static_cast<void>(expert_policy(options));
+  static_cast<void>(lookahead(options));
+}
+
+MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
+                   const foretoken::EngineOptions& options,
+                   const EngineParts& parts) {
+  models::MemoryUse use;
+  use.n_rows = std::max(parts.prefill_chunk, kRoundRows);
+  use.n_logits = parts.n_logit_rows;
+  use.context = parts.context;
+  use.kv_type = parts.kv_type;
+  use.drafts = options.plans_drafts;
+  use.draft_format = draft_format_of(options);
+  MemoryPlanRequest request;
+  request.needs = models::memory_needs(checkpoint, *parts.backend, use);
+  request.experts = expert_placement(options);
+  request.budget_bytes = options.ram_budget_bytes;
+  request.limits = io::memory_limits();
+  request.held_bytes = io::process_memory().anonymous_bytes;
+  request.context = parts.context;
+  request.drafts = options.plans_drafts;
+  return plan_memory(request);
+}
+
+void check_plan(const MemoryPlan& plan, const foretoken::EngineOptions& options) {
+  if (!plan.refusal.empty()) fail("{}", plan.refusal);
+  if (plan.cut_from_bytes > 0 && options.warn) {
+    options.warn(
+        fmt::format("memory: the budget of {} bytes is cut to {}: more is not left beside {} of "
+                    "weights in the page cache",
+                    plan.cut_from_bytes,
+                    plan.budget_bytes,
+                    plan.mapped_bytes));
+  }
+}
+
+void set_sizes(const foretoken::EngineOptions& options,
+               checkpoint::Checkpoint& checkpoint,
+               EngineParts& parts) {
+  const models::Inspection inspection = models::inspect_model(checkpoint);
+  if (!inspection.problems.empty()) {
+    static_cast<void>(models::memory_needs(checkpoint, *parts.backend, {}));  // says all of them
+    fail("{}", inspection.problems.front());
+  }
+  parts.context = context_of(options, inspection.config);
+  parts.prefill_chunk = std::min(options.prefill_chunk, parts.context);
+  parts.n_logit_rows = std::max(options.n_logit_rows, kRoundRows);
+}
+
+/// Plans the memory, and opens the store if experts stream.
+void place_experts(checkpoint::Checkpoint& checkpoint,
+                   const foretoken::EngineOptions& options,
+                   EngineParts& parts) {
+  std::vector<experts::LayerExtents> layers;
+  const bool must_stream = expert_placement(options) == ExpertPlacement::kStream;
+  if (must_stream) layers = streamed_layers(checkpoint, options, *parts.backend);
+  parts.memory = plan_of(checkpoint, options, parts);
+  check_plan(parts.memory, options);
+  if (!parts.memory.streams) {
+    if (options.mirrors.empty()) return;
+    if (checkpoint.container() == nullptr) {
+      fail("mirror {} is given, and {} is no container: only containers have copies to read from",
+           in_quotes(options.mirrors.front()),
+           in_quotes(checkpoint.folder().native()));
+    }
+    if (options.warn) options.warn("experts are resident: mirrors are not read");
+    return;
+  }
+  if (!must_stream) layers = streamed_layers(checkpoint, options, *parts.backend);
+  parts.store =
+      open_store(std::move(layers), parts.memory, options, checkpoint.folder(), *parts.clock);
+  if (options.warn && !parts.store->heat_warning().empty()) {
+    options.warn(parts.store->heat_warning());
+  }
 }
 
 std::string folder_name(const std::filesystem::path& folder) {
@@ -86,7 +169,6 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.clock = std::make_shared<const SteadyClock>();
   const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
-  const std::optional<QuantFormat> draft_format = draft_format_of(options);
   parts.kv_type = kv_type_of(options);
   const kernels::Isa isa = isa_of(options);
   parts.pool = make_pool(options);
@@ -99,17 +181,20 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   if (ModelText::exists(folder)) {
     parts.text = std::make_shared<const ModelText>(ModelText::open(folder, parts.clock));
   }
+  set_sizes(options, checkpoint, parts);
+  place_experts(checkpoint, options, parts);
   parts.model =
       models::load_model(std::move(checkpoint),
                          *parts.backend,
                          *parts.pool,
                          {.compat = {.draft_starts_cold = options.compat.draft_starts_cold,
                                      .draft_chains_raw = options.compat.draft_chains_raw},
-                          .draft_format = draft_format,
+                          .draft_format = draft_format_of(options),
+                          .store = parts.store.get(),
                           .progress = options.load_progress});
-  parts.context = context_of(options, parts.model->config());
-  parts.prefill_chunk = std::min(options.prefill_chunk, parts.context);
   parts.draw_seed = draw_seed;
+  parts.warn = options.warn;
+  parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
   parts.load_ms = static_cast<double>(parts.clock->now_us() - start_us) / 1000;
   return parts;
 }

@@ -1,0 +1,264 @@
+#include "engine/memory_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace ft::engine {
+namespace {
+
+constexpr std::uint64_t kMi = std::uint64_t{1} << 20;
+
+// Stacks of the reading threads, rings, lists of reads; experts are read into their slots.
+constexpr std::uint64_t kReadingBytes = 4 * kMi;
+// What the allocator keeps of freed blocks, text and token lists of a request: so much, and a part
+// of what is planned.
+constexpr std::uint64_t kLeastReserveBytes = 12 * kMi;
+constexpr std::uint64_t kReservePart = 128;
+// From run to run the process holds a little more or less before the plan is made: a budget or a
+// context that is suggested holds for all of them.
+constexpr std::uint64_t kHeldSlack = kMi;
+// Left to others: so much of the memory, and no more than that.
+constexpr std::uint64_t kSystemPart = 32;
+constexpr std::uint64_t kMostSystemReserve = 512 * kMi;
+// Fewer positions are no change that helps anybody.
+constexpr std::uint64_t kLeastContext = 16;
+// The draft tier may have so many rows' experts before the trunk has all of its own. A chain of
+// drafts asks for one row's experts of one layer again and again, and they are a hundredth of a
+// round's work.
+constexpr std::size_t kDraftRows = 4;
+constexpr std::uint64_t kDraftPart = 8;  // and at most this part of the pool
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
+  return a - std::min(a, b);
+}
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// "31.8 MB", as the program prints sizes.
+std::string text_of(std::uint64_t bytes) {
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
+}
+
+SlotPlan least_slots(const models::ExpertNeeds& needs, bool is_used) {
+  SlotPlan out;
+  out.n_experts = needs.n_layers * needs.n_experts;
+  out.slot_bytes = needs.slot_bytes;
+  if (out.n_experts > 0) out.least_slots = is_used ? needs.n_active : 1;
+  out.n_slots = out.least_slots;
+  return out;
+}
+
+/// Hands `room` bytes to the tiers, in this order: the draft tier up to kDraftRows rows' experts
+/// within its part, the trunk, the draft tier again.
+void share_out(std::uint64_t room, bool drafts, SlotPlan& trunk, SlotPlan& draft) {
+  const auto grow = [&room](SlotPlan& tier, std::uint64_t most_slots) {
+    const std::uint64_t most = std::min<std::uint64_t>(tier.n_experts, most_slots);
+    if (tier.slot_bytes == 0 || most <= tier.n_slots) return;
+    const std::uint64_t n = std::min<std::uint64_t>(room / tier.slot_bytes, most - tier.n_slots);
+    tier.n_slots += n;
+    room -= n * tier.slot_bytes;
+  };
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  if (drafts && draft.slot_bytes > 0) {
+    grow(draft,
+         std::min<std::uint64_t>(kDraftRows * draft.least_slots,
+                                 room / kDraftPart / draft.slot_bytes));
+  }
+  grow(trunk, kAll);
+  if (drafts) grow(draft, kAll);
+}
+
+/// One of the two ways to place experts.
+class Layout {
+ public:
+  Layout(const MemoryPlanRequest& request, bool streams) : request_(request) {
+    const models::MemoryNeeds& needs = request.needs;
+    plan_.streams = streams;
+    plan_.mapped_bytes = needs.mapped_bytes;
+    add("program so far", request.held_bytes);
+    add("packed weights", needs.packed_bytes);
+    if (streams) {
+      plan_.trunk = least_slots(needs.trunk, true);
+      plan_.draft = least_slots(needs.draft, request.drafts);
+      add("expert pool", plan_.trunk.bytes());
+      add("expert pool of drafts", plan_.draft.bytes());
+    } else {
+      add("packed experts", needs.trunk.packed_bytes + needs.draft.packed_bytes);
+      for (const models::ExpertNeeds* tier : {&needs.trunk, &needs.draft}) {
+        plan_.mapped_bytes += minus(tier->stored_bytes, tier->packed_bytes);
+      }
+    }
+    add("cache", needs.kv_bytes);
+    if (request.drafts) add("cache of drafts", needs.draft_kv_bytes);
+    add("workspaces", needs.workspace_bytes);
+    if (streams) add("reading", kReadingBytes);
+    const std::uint64_t planned = plan_.planned_bytes() - request.held_bytes;
+    add("allocator and runtime reserve", kLeastReserveBytes + planned / kReservePart);
+    least_bytes_ = plan_.planned_bytes();
+    plan_.least_budget_bytes = rounded_up(least_bytes_ + kHeldSlack, kMi);
+    set_budget();
+  }
+
+  bool fits() const noexcept { return !bound_ || least_bytes_ <= *bound_; }
+
+  MemoryPlan take() {
+    plan_.budget_bytes = bound_.value_or(0);
+    if (!fits()) {
+      plan_.refusal = refusal();
+    } else if (plan_.streams) {
+      fill_pool();
+    }
+    if (asked_ > 0 && bound_ && *bound_ < asked_ && plan_.refusal.empty()) {
+      plan_.cut_from_bytes = asked_;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void add(std::string_view name, std::uint64_t bytes) {
+    if (bytes > 0) plan_.terms.push_back({name, bytes});
+  }
+  std::uint64_t& term(std::string_view name) {
+    return std::ranges::find(plan_.terms, name, &MemoryTerm::name)->bytes;
+  }
+
+  void set_budget() {
+    asked_ = request_.budget_bytes;
+    if (asked_ > 0) bound_ = asked_;
+    if (const auto free = request_.limits.allocatable_bytes()) {
+      left_ = minus(*free + request_.held_bytes, system_reserve_bytes(request_.limits));
+      bound_ = std::min(bound_.value_or(*left_), minus(*left_, plan_.mapped_bytes));
+    }
+  }
+
+  void fill_pool() {
+    // Without a bound nothing says no to all of them.
+    std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+    if (bound_) {
+      // The reserve grows with the pool.
+      room = (*bound_ - least_bytes_) / (kReservePart + 1) * kReservePart;
+    }
+    const std::uint64_t before = plan_.trunk.bytes() + plan_.draft.bytes();
+    share_out(room, request_.drafts, plan_.trunk, plan_.draft);
+    if (plan_.trunk.n_slots > 0) term("expert pool") = plan_.trunk.bytes();
+    if (plan_.draft.n_slots > 0) term("expert pool of drafts") = plan_.draft.bytes();
+    const std::uint64_t added = plan_.trunk.bytes() + plan_.draft.bytes() - before;
+    term("allocator and runtime reserve") += added / kReservePart;
+  }
+
+  bool is_machine_too_small() const { return left_ && least_bytes_ + plan_.mapped_bytes > *left_; }
+
+  std::string refusal() const {
+    const auto largest = std::ranges::max_element(plan_.terms, {}, &MemoryTerm::bytes);
+    const bool is_mapped_largest = is_machine_too_small() && plan_.mapped_bytes > largest->bytes;
+    std::string out = fmt::format(
+        "memory: {} with experts {} needs {}",
+        request_.drafts && request_.needs.draft_kv_bytes > 0 ? "decoding with drafts" : "decoding",
+        plan_.streams ? "streamed" : "resident",
+        text_of(least_bytes_));
+    if (is_machine_too_small()) {
+      if (plan_.mapped_bytes > 0) {
+        out += fmt::format(" beside {} of weights in the page cache", text_of(plan_.mapped_bytes));
+      }
+      out += fmt::format(", {} leaves {}", where(), text_of(*left_));
+    } else {
+      out += fmt::format(", the budget is {}", text_of(*bound_));
+    }
+    out += fmt::format(
+        "; the largest part is {} ({}); ",
+        is_mapped_largest ? std::string_view("the weights in the page cache") : largest->name,
+        text_of(is_mapped_largest ? plan_.mapped_bytes : largest->bytes));
+    const std::vector<std::string> ways = changes();
+    if (ways.empty()) return out + "no smaller setting fits: free memory, or use a smaller format";
+    return out + fmt::format("use {}", fmt::join(ways, ", or "));
+  }
+
+  std::string where() const {
+    const auto& group = request_.limits.group;
+    const bool is_group =
+        group && group->available_bytes() &&
+        *group->available_bytes() <=
+            request_.limits.available_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
+    return is_group ? fmt::format("the control group {}", group->folder.native()) : "the machine";
+  }
+
+  /// Each alone makes it fit.
+  std::vector<std::string> changes() const {
+    std::vector<std::string> out;
+    const models::MemoryNeeds& needs = request_.needs;
+    if (!is_machine_too_small()) {
+      out.push_back(fmt::format("--ram-budget {}Mi or more", plan_.least_budget_bytes / kMi));
+    }
+    const std::uint64_t short_of = least_bytes_ + kHeldSlack - std::min(least_bytes_, *bound_);
+    const std::uint64_t caches =
+        needs.kv_bytes + (request_.drafts ? needs.draft_kv_bytes : std::uint64_t{0});
+    if (request_.context > 0 && caches > short_of) {
+      const std::uint64_t position = (caches + request_.context - 1) / request_.context;
+      const std::uint64_t context = (caches - short_of) / position;
+      if (context >= kLeastContext) {
+        out.push_back(fmt::format("--context {} or less", context));
+      }
+    }
+    const auto fits_as = [this](bool streams, bool drafts) {
+      MemoryPlanRequest other = request_;
+      other.drafts = drafts;
+      other.held_bytes += kHeldSlack;
+      return Layout(other, streams).fits();
+    };
+    if (request_.drafts && fits_as(plan_.streams, false)) {
+      out.emplace_back("--speculate none");
+    }
+    if (!plan_.streams && can_stream(needs) && fits_as(true, request_.drafts)) {
+      out.emplace_back("--experts stream");
+    }
+    return out;
+  }
+
+ public:
+  static bool can_stream(const models::MemoryNeeds& needs) {
+    return needs.trunk.slot_bytes > 0 && (needs.draft.n_layers == 0 || needs.draft.slot_bytes > 0);
+  }
+
+ private:
+  const MemoryPlanRequest& request_;
+  MemoryPlan plan_;
+  std::uint64_t least_bytes_ = 0;       // anonymous, with the smallest pool
+  std::uint64_t asked_ = 0;             // the budget asked for
+  std::optional<std::uint64_t> left_;   // of machine and groups, for budget and mapped weights
+  std::optional<std::uint64_t> bound_;  // of anonymous memory
+};
+
+}  // namespace
+
+std::uint64_t MemoryPlan::planned_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const MemoryTerm& term : terms) sum += term.bytes;
+  return sum;
+}
+
+std::uint64_t system_reserve_bytes(const io::MemoryLimits& limits) noexcept {
+  const auto most = limits.most_bytes();
+  return most ? std::min(*most / kSystemPart, kMostSystemReserve) : 0;
+}
+
+MemoryPlan plan_memory(const MemoryPlanRequest& request) {
+  switch (request.experts) {
+    case ExpertPlacement::kStream:
+      return Layout(request, true).take();
+    case ExpertPlacement::kResident:
+      return Layout(request, false).take();
+    case ExpertPlacement::kAuto:
+      break;
+  }
+  Layout resident(request, false);
+  if (resident.fits() || !Layout::can_stream(request.needs)) return resident.take();
+  return Layout(request, true).take();
+}
+
+}  // namespace ft::engine
