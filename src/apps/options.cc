@@ -177,7 +177,7 @@ void add_expert_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--expert-policy",
                   options.expert_policy,
-                  "Which experts stay in memory: auto, lru, heat, likelihood, next-use")
+                  "Which experts stay in memory: auto, lru, likelihood")
       ->type_name("POLICY")
       ->group(kGroup)
       ->capture_default_str();

@@ -65,14 +65,14 @@ TEST(Options, HandsExpertOptionsToTheEngine) {
   options.experts = "stream";
   options.ram_budget = "1.5Gi";
   options.mirrors = {"/a", "/b"};
-  options.expert_policy = "heat";
+  options.expert_policy = "lru";
   options.lookahead = "off";
   options.no_expert_usage = true;
   const foretoken::EngineOptions out = engine_options(options);
   EXPECT_EQ(out.experts, "stream");
   EXPECT_EQ(out.ram_budget_bytes, std::uint64_t{3} << 29);
   EXPECT_EQ(out.mirrors, (std::vector<std::string>{"/a", "/b"}));
-  EXPECT_EQ(out.expert_policy, "heat");
+  EXPECT_EQ(out.expert_policy, "lru");
   EXPECT_EQ(out.lookahead, "off");
   EXPECT_EQ(out.expert_usage, foretoken::ExpertUsageFile::kOff);
   for (const char* budget : {"0", "much", "-4G"}) {

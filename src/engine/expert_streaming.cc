@@ -11,10 +11,7 @@
 namespace ft::engine {
 namespace {
 
-constexpr std::array kPolicies = {experts::PolicyKind::kLru,
-                                  experts::PolicyKind::kHeat,
-                                  experts::PolicyKind::kLikelihood,
-                                  experts::PolicyKind::kNextUse};
+constexpr std::array kPolicies = {experts::PolicyKind::kLru, experts::PolicyKind::kLikelihood};
 
 }  // namespace
 
