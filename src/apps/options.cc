@@ -247,73 +247,89 @@ std::vector<foretoken::Token> read_prompt(
                                                  : io::read_input(*options.file, kMaxPromptBytes));
 }
 
-void add_generation_options(CLI::App& command, GenerationOptions& options) {
-  constexpr const char* kLength = "Length and stops";
+namespace {
+
+void add_length_options(CLI::App& command, GenerationOptions& options) {
+  constexpr const char* kGroup = "Length and stops";
   command.add_option("-n,--max-tokens", options.max_tokens, "Tokens to generate at most")
       ->type_name("N")
-      ->group(kLength)
+      ->group(kGroup)
       ->check(whole_number(1))
       ->capture_default_str();
   command.add_option("--stop", options.stop, "Stop string, never shown (repeatable)")
       ->type_name("TEXT")
-      ->group(kLength)
+      ->group(kGroup)
       ->allow_extra_args(false)
       ->take_all();
   command.add_flag("--ignore-eos", options.ignore_eos, "Go on past the end-of-text tokens")
-      ->group(kLength);
+      ->group(kGroup);
+}
 
-  constexpr const char* kSampling = "Sampling";
+void add_filter_options(CLI::App& command, GenerationOptions& options) {
+  constexpr const char* kGroup = "Sampling";
   command
       .add_option(
           "--temperature", options.temperature, "0 is greedy [the model's generation_config]")
       ->type_name("T")
-      ->group(kSampling);
+      ->group(kGroup);
   command
       .add_option(
           "--top-p", options.top_p, "Smallest set of tokens with this probability [the model's]")
       ->type_name("P")
-      ->group(kSampling);
+      ->group(kGroup);
   command.add_option("--top-k", options.top_k, "Only the k best tokens; 0 is all [the model's]")
       ->type_name("K")
       ->check(whole_number(0))
-      ->group(kSampling);
+      ->group(kGroup);
   command
       .add_option("--min-p",
                   options.min_p,
                   "Only tokens with at least this share of the best one's probability")
       ->type_name("P")
-      ->group(kSampling)
+      ->group(kGroup)
       ->capture_default_str();
   command.add_option("--seed", options.seed, "Seed of the noise [drawn and reported]")
       ->type_name("S")
       ->check(whole_number(0))
-      ->group(kSampling);
+      ->group(kGroup);
+}
+
+void add_penalty_options(CLI::App& command, GenerationOptions& options) {
+  constexpr const char* kGroup = "Sampling";
   command
       .add_option("--repeat-penalty",
                   options.repeat_penalty,
                   "Divides positive, multiplies negative logits of seen tokens; 1 is off")
       ->type_name("X")
-      ->group(kSampling)
+      ->group(kGroup)
       ->capture_default_str();
   command
       .add_option("--presence-penalty",
                   options.presence_penalty,
                   "Subtracted once from tokens of the output")
       ->type_name("X")
-      ->group(kSampling)
+      ->group(kGroup)
       ->capture_default_str();
   command
       .add_option("--frequency-penalty",
                   options.frequency_penalty,
                   "Subtracted per occurrence in the output")
       ->type_name("X")
-      ->group(kSampling)
+      ->group(kGroup)
       ->capture_default_str();
   command.add_option("--logit-bias", options.logit_bias, "Added to a token's logit (repeatable)")
       ->type_name("ID:BIAS")
-      ->group(kSampling)
+      ->group(kGroup)
       ->allow_extra_args(false)
       ->take_all();
+}
+
+}  // namespace
+
+void add_generation_options(CLI::App& command, GenerationOptions& options) {
+  add_length_options(command, options);
+  add_filter_options(command, options);
+  add_penalty_options(command, options);
   command
       .add_option(
           "--logprobs", options.logprobs, "Log-probability of each token and of the N best [off]")

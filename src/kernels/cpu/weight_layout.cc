@@ -254,6 +254,24 @@ void write_scales(const WeightFormat& format,
   }
 }
 
+struct UnitPlace {
+  std::byte* data = nullptr;     // of its first group
+  std::size_t group_stride = 0;  // elements from one of its groups to the next
+};
+
+/// Tiles follow one another; within one, the groups of its units alternate.
+UnitPlace place_of(const WeightFormat& format,
+                   const Shape& shape,
+                   std::size_t unit,
+                   std::byte* weight) {
+  const std::size_t first = unit / format.tile_units * format.tile_units;  // of the tile
+  const std::size_t units_here = std::min(format.tile_units, shape.n_units - first);
+  const std::size_t group = format.unit_outputs * kGroupCols;
+  const std::size_t unit_elements = format.unit_outputs * shape.padded_cols();
+  return {weight + (first * unit_elements + (unit - first) * group) * element_bytes(shape.dtype),
+          group * units_here};
+}
+
 }  // namespace
 
 std::size_t count_units(const WeightFormat& format, std::size_t n_out, bool interleaved) noexcept {
@@ -301,33 +319,24 @@ Weight pack_weight(const WeightFormat& format,
       std::fill_n(marks, shape.n_units * n_words, 0);
     }
   }
-  const std::size_t unit_bytes =
-      format.unit_outputs * shape.padded_cols() * element_bytes(shape.dtype);
   for (std::size_t unit = 0; unit < shape.n_units; ++unit) {
     SourceRow rows[kMaxUnitOutputs];
     find_rows(format, parts, interleaved, unit, rows);
-    const std::size_t tile = unit / format.tile_units;
-    const std::size_t first = tile * format.tile_units;
-    const std::size_t units_here = std::min(format.tile_units, shape.n_units - first);
-    const std::size_t group = format.unit_outputs * kGroupCols;
-    std::byte* to = destination.data() + first * unit_bytes +
-                    (unit - first) * group * element_bytes(shape.dtype);
+    const auto [to, stride] = place_of(format, shape, unit, destination.data());
     switch (shape.dtype) {
       case DType::kF32:
-        pack_unit(
-            format, rows, shape, reinterpret_cast<std::uint32_t*>(to), group * units_here, nullptr);
+        pack_unit(format, rows, shape, reinterpret_cast<std::uint32_t*>(to), stride, nullptr);
         break;
       case DType::kBF16:
       case DType::kF16:
-        pack_unit(
-            format, rows, shape, reinterpret_cast<std::uint16_t*>(to), group * units_here, nullptr);
+        pack_unit(format, rows, shape, reinterpret_cast<std::uint16_t*>(to), stride, nullptr);
         break;
       case DType::kF8E4M3: {
         const bool has_nan = pack_unit(format,
                                        rows,
                                        shape,
                                        reinterpret_cast<std::uint8_t*>(to),
-                                       group * units_here,
+                                       stride,
                                        marks == nullptr ? nullptr : marks + unit * n_words);
         write_scales(format, rows, shape, has_nan, scales + unit * format.unit_outputs);
         break;

@@ -1,0 +1,103 @@
+// What the planner knows of a machine and a text: the cost of a forward and what is accepted.
+#include "speculation/round_planner.h"
+
+#include <gtest/gtest.h>
+
+namespace ft::speculation {
+namespace {
+
+TEST(CostCurve, InterpolatesAndExtrapolates) {
+  CostCurve curve(0.5);
+  EXPECT_TRUE(curve.is_empty());
+  EXPECT_EQ(curve.predict(3), 0);
+  curve.observe(1, 100);
+  EXPECT_DOUBLE_EQ(curve.predict(1), 100);
+  EXPECT_DOUBLE_EQ(curve.predict(3), 200) << "by the prior slope, as long as one n is measured";
+  curve.observe(5, 180);
+  EXPECT_DOUBLE_EQ(curve.predict(3), 140);
+  EXPECT_DOUBLE_EQ(curve.predict(10), 280);
+  EXPECT_EQ(curve.n_observed(5), 1u);
+  EXPECT_EQ(curve.n_observed(4), 0u);
+}
+
+TEST(CostCurve, IsProportionalBelowWhatIsMeasured) {
+  CostCurve drafts(1);
+  drafts.observe(4, 80);
+  EXPECT_DOUBLE_EQ(drafts.predict(0), 0);
+  EXPECT_DOUBLE_EQ(drafts.predict(2), 40);
+  EXPECT_DOUBLE_EQ(drafts.predict(8), 160);
+}
+
+TEST(CostCurve, AColdFirstMeasurementIsBelievedInPart) {
+  CostCurve curve(0.5);
+  curve.observe(1, 100);
+  curve.observe(1, 100);
+  curve.observe(3, 9000);
+  EXPECT_DOUBLE_EQ(curve.predict(3), 400) << "twice what was expected";
+  curve.observe(3, 210);
+  EXPECT_DOUBLE_EQ(curve.predict(3), 210);
+}
+
+TEST(CostCurve, ACostThatIsMeasuredAgainIsBelieved) {
+  CostCurve curve(0.5);
+  curve.observe(1, 100);
+  curve.observe(3, 900);
+  curve.observe(3, 910);
+  EXPECT_NEAR(curve.predict(3), 905, 1);
+}
+
+TEST(CostCurve, AColdBaselineIsNoMoreThanAWiderForward) {
+  CostCurve curve(0.5);
+  curve.observe(1, 5000);
+  curve.observe(3, 200);
+  EXPECT_DOUBLE_EQ(curve.predict(1), 200);
+}
+
+TEST(CostCurve, OneInterruptedRoundChangesLittle) {
+  CostCurve curve(0.5);
+  for (int i = 0; i < 20; ++i) curve.observe(1, 100);
+  curve.observe(1, 1e7);
+  EXPECT_LT(curve.predict(1), 116);
+}
+
+TEST(CostCurve, FollowsALastingChangeAtEveryWidth) {
+  CostCurve curve(0.5);
+  for (int i = 0; i < 20; ++i) {
+    curve.observe(1, 100);
+    curve.observe(4, 200);
+  }
+  for (int i = 0; i < 40; ++i) curve.observe(4, 400);
+  EXPECT_NEAR(curve.predict(4), 400, 5);
+  EXPECT_GT(curve.predict(1), 130) << "what slows one width slows the others";
+}
+
+TEST(AcceptanceHistory, EstimatesConditionalAcceptance) {
+  AcceptanceHistory history;
+  for (int i = 0; i < 400; ++i) history.observe(3, 3, i % 2 == 0 ? 1 : 3);
+  const auto estimates = history.estimate(4);
+  EXPECT_NEAR(estimates[0].accepted, 1, 0.05);
+  EXPECT_NEAR(estimates[1].accepted, 0.5, 0.07);
+  EXPECT_NEAR(estimates[2].accepted, 1, 0.1) << "given that the second stood";
+  EXPECT_DOUBLE_EQ(estimates[3].accepted, estimates[2].accepted)
+      << "never tried: as the one before";
+}
+
+TEST(AcceptanceHistory, CountsADraftThatDidNotComeAsNotAccepted) {
+  AcceptanceHistory history;
+  for (int i = 0; i < 200; ++i) history.observe(2, i % 2 == 0 ? 0 : 2, i % 2 == 0 ? 0 : 2);
+  const auto estimates = history.estimate(2);
+  EXPECT_NEAR(estimates[0].accepted, 0.5, 0.05);
+  EXPECT_NEAR(estimates[0].offered, 0.5, 0.08);
+  EXPECT_NEAR(estimates[1].offered, 0.5, 0.08);
+  EXPECT_NEAR(estimates[1].accepted, 1, 0.1);
+}
+
+TEST(AcceptanceHistory, ForgetsWhenARunOfOutcomesIsNextToImpossible) {
+  AcceptanceHistory history;
+  for (int i = 0; i < 100; ++i) history.observe(1, 1, 1);
+  for (int i = 0; i < 5; ++i) history.observe(1, 1, 0);
+  EXPECT_LT(history.estimate(1)[0].accepted, 0.5) << "counts alone would say 0.7";
+}
+
+}  // namespace
+}  // namespace ft::speculation
