@@ -20,6 +20,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -43,10 +44,17 @@ struct ConvertOptions {
   OutputOptions output;
 };
 
+fs::path without_links(const fs::path& path) {
+  std::error_code error;
+  fs::path out = fs::weakly_canonical(path, error);
+  if (error) fail("convert: {}: {}", in_quotes(path.native()), error.message());
+  return out;
+}
+
 /// Whether `inner` is `outer` or lies in it. Both as far as they exist.
 bool is_inside(const fs::path& inner, const fs::path& outer) {
-  const fs::path in = fs::weakly_canonical(inner);
-  const fs::path out = fs::weakly_canonical(outer);
+  const fs::path in = without_links(inner);
+  const fs::path out = without_links(outer);
   const auto [left, right] = std::mismatch(out.begin(), out.end(), in.begin(), in.end());
   return left == out.end() || (std::next(left) == out.end() && left->empty());
 }
@@ -71,7 +79,7 @@ models::ConversionResult convert(const ConvertOptions& options,
   wanted.converter = std::string("foretoken ") + FT_VERSION;
   ProgressBar bar("converting", options.output.wants_progress());
   wanted.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-  ThreadPool pool(options.n_threads == 0 ? usable_cores() : options.n_threads);
+  ThreadPool pool(compute_threads(options.n_threads));
   std::stop_source stop;
   const InterruptScope scope(environment.interrupts, [&stop] { stop.request_stop(); });
   return models::convert_model(checkpoint, options.destination, wanted, pool, stop.get_token());

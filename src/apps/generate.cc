@@ -79,9 +79,12 @@ Outcome stream_to_output(foretoken::TokenStream& stream,
 // Opening a trace truncates it, so a name among the model's own files is a mistake to stop.
 void refuse_model_files(const std::filesystem::path& trace, const std::filesystem::path& model) {
   namespace fs = std::filesystem;
-  const fs::path model_folder = fs::is_directory(model) ? model : fs::absolute(model).parent_path();
   std::error_code ignored;
-  if (fs::equivalent(fs::absolute(trace).parent_path(), model_folder, ignored)) {
+  const auto folder_of = [](const fs::path& file) {
+    return file.has_parent_path() ? file.parent_path() : fs::path(".");
+  };
+  if (fs::equivalent(
+          folder_of(trace), fs::is_directory(model, ignored) ? model : folder_of(model), ignored)) {
     fail("--trace {} would be written into the model's folder; give it another place",
          in_quotes(trace.string()));
   }

@@ -95,7 +95,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen where it is written to
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen where it is written to,
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is the limit on the size of files
   try {
     return run(argc, argv);
   } catch (const foretoken::Error& error) {

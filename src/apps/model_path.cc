@@ -1,6 +1,7 @@
 #include "apps/model_path.h"
 
 #include "base/error.h"
+#include "io/file.h"
 
 #include <algorithm>
 #include <system_error>
@@ -39,6 +40,7 @@ std::vector<fs::path> model_folders() {
 }
 
 fs::path resolve_model(std::string_view name, const std::vector<fs::path>& folders) {
+  if (!name.empty()) io::refuse_unreachable("model", fs::path(name));
   std::error_code error;
   if (!name.empty() && fs::exists(fs::path(name), error)) return fs::path(name);
   const std::string_view wanted = name.empty() ? kDefaultModel : name;

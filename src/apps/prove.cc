@@ -108,8 +108,7 @@ class Proof {
   /// Runs all cases; returns the exit status.
   int run() {
     std::vector<std::size_t> thread_counts = {1};
-    const std::size_t n_threads =
-        options_.model.n_threads == 0 ? usable_cores() : options_.model.n_threads;
+    const std::size_t n_threads = compute_threads(options_.model.n_threads);
     thread_counts.push_back(std::max<std::size_t>(n_threads, 2));
     for (const std::size_t n : thread_counts) {
       run_engine(n);

@@ -141,6 +141,13 @@ struct ThreadPool::Impl {
   alignas(kSeparateBytes) std::vector<std::jthread> workers;
 };
 
+std::size_t compute_threads(std::size_t n_wanted) {
+  // Far above any machine; a larger number is a slip of the finger.
+  constexpr std::size_t kMaxThreads = 1024;
+  if (n_wanted > kMaxThreads) fail("threads is {}, expected 1 to {}", n_wanted, kMaxThreads);
+  return n_wanted == 0 ? usable_cores() : n_wanted;
+}
+
 ThreadPool::ThreadPool(std::size_t n_threads, std::vector<std::int64_t> cpus) {
   FT_CHECK(n_threads >= 1 && (cpus.empty() || cpus.size() == n_threads));
   impl_ = std::make_unique<Impl>(n_threads, std::move(cpus));

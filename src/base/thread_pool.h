@@ -47,6 +47,10 @@ class ThreadPool {
 /// Physical cores this process may run on: affinity mask and cgroup v1/v2 CPU quota, at least 1.
 std::size_t usable_cores();
 
+/// How many compute threads a user gets who asked for `n_wanted`; 0 asks for usable_cores(). Throws
+/// InvalidInput beyond 1024.
+std::size_t compute_threads(std::size_t n_wanted);
+
 /// Processors to pin n_threads threads to, as distant from one another as allowed: one of each
 /// physical core first, then their hyperthread siblings. Empty if threads would have to share one
 /// or exceed the CPU quota: then pinning stalls all of them, and nothing is to be pinned.

@@ -195,6 +195,12 @@ TEST(ThreadPool, LeavesThreadsUnbound_WithoutProcessorsOrWithOneThatIsNotThere) 
   }).join();
 }
 
+TEST(ThreadPool, ComputeThreadsAreWhatWasAskedFor_WithinReason) {
+  EXPECT_EQ(compute_threads(0), usable_cores());
+  EXPECT_EQ(compute_threads(1024), 1024U);
+  EXPECT_THROW(compute_threads(1025), InvalidInput);
+}
+
 TEST(ThreadPool, RefusesNonsense) {
   EXPECT_THROW(ThreadPool(0), LogicError);
   EXPECT_THROW(ThreadPool(2, {0}), LogicError);

@@ -33,11 +33,6 @@ std::string file_name_of(const fs::path& path) {
   return in_quotes(path.filename().native());
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 json::Value read_json(const fs::path& path, std::size_t max_bytes) {
   json::Value value = json::parse(io::read_text(path, max_bytes), name_of(path));
   value.as_object(name_of(path));
@@ -91,7 +86,7 @@ class ShardIndex {
     std::vector<std::string> missing;
     for (const auto& [shard, tensors] : tensors_of_shard_) {
       paths.push_back(folder / shard);
-      if (!is_there(paths.back())) {
+      if (!io::is_there(paths.back())) {
         missing.push_back(in_quotes(shard));
       }
     }
@@ -227,30 +222,28 @@ class Fingerprint {
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  io::refuse_unreachable("checkpoint:", path);
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   const bool is_index = !is_folder && path.filename() == kIndexFileName;
   if (!is_folder && !is_index && path.extension() != kShardExtension) {
     fail("checkpoint: {} {}, expected a model folder or a {} file",
          name_of(path),
-         is_there(path) ? "is a file" : "does not exist",
+         io::is_there(path) ? "is a file" : "does not exist",
          kShardExtension);
   }
   Checkpoint checkpoint;
   checkpoint.folder_ = is_folder ? path : path.parent_path();
   if (checkpoint.folder_.empty()) checkpoint.folder_ = ".";
   const fs::path& folder = checkpoint.folder_;
-  if (is_index || (is_folder && is_there(folder / kIndexFileName))) {
+  if (is_index || (is_folder && io::is_there(folder / kIndexFileName))) {
     checkpoint.read_container();
     return checkpoint;
   }
-  if (is_folder && is_there(folder / kJournalFileName)) {
-    fail("checkpoint: {} is a conversion that did not finish; run the same convert command again",
-         name_of(folder));
-  }
+  if (is_folder) refuse_unfinished(folder);
   checkpoint.read_metadata();
   std::optional<ShardIndex> index;
-  if (is_folder && is_there(folder / kIndexName)) {
+  if (is_folder && io::is_there(folder / kIndexName)) {
     index.emplace(folder / kIndexName);
   }
   std::vector<fs::path> paths = {path};
@@ -272,11 +265,11 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
 }
 
 void Checkpoint::read_metadata() {
-  if (!is_there(folder_ / "config.json")) {
+  if (!io::is_there(folder_ / "config.json")) {
     fail("checkpoint: {} holds no config.json, so it is no model folder", name_of(folder_));
   }
   config_ = read_json(folder_ / "config.json", kMaxConfigBytes);
-  if (is_there(folder_ / "generation_config.json")) {
+  if (io::is_there(folder_ / "generation_config.json")) {
     generation_config_ = read_json(folder_ / "generation_config.json", kMaxConfigBytes);
   }
 }
@@ -379,8 +372,13 @@ void Checkpoint::read(std::size_t shard,
 
 std::string Checkpoint::fingerprint() const {
   if (index_) return checksum_text(index_checksum_);
-  constexpr std::size_t kSampleBytes = 512;
   Fingerprint print;
+  // From the middle: the first rows may be padding or rare tokens.
+  const auto add_sample = [&print](std::span<const std::byte> all) {
+    constexpr std::size_t kSampleBytes = 512;
+    const std::size_t n = std::min(all.size(), kSampleBytes);
+    print.add(all.subspan((all.size() - n) / 2, n));
+  };
   for (const TensorInfo& tensor : tensors_) {
     print.add(tensor.name);
     print.add(dtype_name(tensor.dtype));
@@ -388,17 +386,12 @@ std::string Checkpoint::fingerprint() const {
     for (const std::uint64_t dimension : tensor.shape) {
       print.add(dimension);
     }
-    // From the middle: the first rows may be padding or rare tokens.
-    const std::span<const std::byte> all = bytes(tensor);
-    const std::size_t n = std::min(all.size(), kSampleBytes);
-    print.add(all.subspan((all.size() - n) / 2, n));
+    add_sample(bytes(tensor));
   }
   for (const ForeignTensor& tensor : foreign_) {  // integers by rows among them
     print.add(tensor.name);
     print.add(tensor.dtype);
-    const std::span<const std::byte> all = bytes(tensor);
-    const std::size_t n = std::min(all.size(), kSampleBytes);
-    print.add(all.subspan((all.size() - n) / 2, n));
+    add_sample(bytes(tensor));
   }
   return print.text();
 }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,6 +48,9 @@ struct TensorLayout {
   std::uint64_t bytes = 0;     // without the zero bytes behind it
   std::uint64_t checksum = 0;  // of dense tensors, zero bytes behind included
 };
+
+/// Throws InvalidInput if `folder` holds a container that is not written to its end.
+void refuse_unfinished(const std::filesystem::path& folder);
 
 /// "q4", "q8", or the safetensors spelling of the element type.
 std::string_view format_name(const TensorLayout& tensor) noexcept;

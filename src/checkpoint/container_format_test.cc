@@ -123,6 +123,16 @@ TEST(ContainerFormat, RefusesASmallIndexThatStandsForMuch) {
   EXPECT_THAT(message_of(write_container_index(index)), HasSubstr("name has 513 bytes"));
 }
 
+TEST(ContainerFormat, NamesAReservedByteThatIsNotZero) {
+  const std::string good = write_container_index(sample());
+  for (const std::size_t at : {12, 15, 32, 63}) {
+    std::string bad = good;
+    bad[at] = '\x05';
+    EXPECT_THAT(message_of(bad),
+                HasSubstr(fmt::format("byte {} of its header is 0x05, expected zero", at)));
+  }
+}
+
 TEST(ContainerFormat, FindsEveryFlippedBit) {
   const std::string good = write_container_index(sample());
   for (std::size_t i = 0; i < 8 * good.size(); ++i) {

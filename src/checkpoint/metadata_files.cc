@@ -4,7 +4,6 @@
 
 #include <array>
 #include <string_view>
-#include <system_error>
 
 namespace ft::checkpoint {
 
@@ -19,8 +18,7 @@ std::vector<MetadataText> read_metadata_files(const std::filesystem::path& folde
   std::vector<MetadataText> files;
   for (const std::string_view name : kNames) {
     const std::filesystem::path path = folder / name;
-    std::error_code ignored;
-    if (name != kConfig && !std::filesystem::exists(path, ignored)) continue;
+    if (name != kConfig && !io::is_there(path)) continue;
     files.push_back({std::string(name), io::read_text(path, kMaxBytes)});
   }
   return files;

@@ -27,8 +27,7 @@ fs::path folder_of(const fs::path& path) {
 // tokenizer_config.json holds one template, or a list of named ones of which "default" is meant.
 std::optional<std::string> template_of_config(const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
-  std::error_code error;
-  if (!fs::exists(path, error)) return std::nullopt;
+  if (!io::is_there(path)) return std::nullopt;
   const json::Value config =
       json::parse(io::read_text(path, kMaxTemplateBytes), "tokenizer_config.json");
   const json::Value* entry = config.find("chat_template");
@@ -47,8 +46,7 @@ std::optional<std::string> template_of_config(const fs::path& folder) {
 
 std::string read_template(const fs::path& folder) {
   const fs::path path = folder / "chat_template.jinja";
-  std::error_code error;
-  if (fs::exists(path, error)) return io::read_text(path, kMaxTemplateBytes);
+  if (io::is_there(path)) return io::read_text(path, kMaxTemplateBytes);
   std::optional<std::string> source = template_of_config(folder);
   if (!source) {
     fail(

@@ -19,20 +19,11 @@ namespace ft::engine {
 namespace {
 
 constexpr std::size_t kDefaultContext = 8192;
-// Far above any machine; a larger number is a slip of the finger.
-constexpr std::size_t kMaxThreads = 1024;
 // Logits of a round: the pending token's, and one row per draft.
 constexpr std::size_t kRoundRows = speculation::kMaxDraftTokens + 1;
 
-std::size_t threads_of(const foretoken::EngineOptions& options) {
-  if (options.n_threads > kMaxThreads) {
-    fail("threads is {}, expected 1 to {}", options.n_threads, kMaxThreads);
-  }
-  return options.n_threads == 0 ? usable_cores() : options.n_threads;
-}
-
 std::unique_ptr<ThreadPool> make_pool(const foretoken::EngineOptions& options) {
-  const std::size_t n_threads = threads_of(options);
+  const std::size_t n_threads = compute_threads(options.n_threads);
   if (!options.pin_threads) return std::make_unique<ThreadPool>(n_threads);
   std::vector<std::int64_t> cpus = cpus_for_threads(n_threads);
   if (cpus.empty()) {

@@ -52,6 +52,18 @@ std::uint64_t regular_file_bytes(int fd, const std::filesystem::path& path) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+UniqueFd open_for_reading(const std::filesystem::path& path, int flags) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+  if (!fd.is_open()) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) fail("{} does not exist", name_of(path));
+    const std::string message = fmt::format("cannot open {}: {}", name_of(path), reason(error));
+    if (error == ELOOP) throw InvalidInput(message);
+    throw IoError(message);
+  }
+  return fd;
+}
+
 }  // namespace
 
 UniqueFd::~UniqueFd() {
@@ -73,14 +85,7 @@ File File::open(const std::filesystem::path& path) {
   file.path_ = path;
   // O_NONBLOCK: a pipe without a writer must be refused, not waited for. It means nothing for a
   // regular file.
-  file.fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.fd_.is_open()) {
-    const int error = errno;
-    if (error == ENOENT || error == ENOTDIR) {
-      fail("{} does not exist", name_of(path));
-    }
-    throw IoError(fmt::format("cannot open {}: {}", name_of(path), reason(error)));
-  }
+  file.fd_ = open_for_reading(path, O_NONBLOCK);
   file.size_bytes_ = regular_file_bytes(file.fd_.get(), path);
   return file;
 }
@@ -156,6 +161,18 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+bool is_there(const std::filesystem::path& path) noexcept {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found;
+}
+
+void refuse_unreachable(std::string_view what, const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::none) {
+    fail("{} {}: {}", what, name_of(path), error.message());
+  }
+}
+
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes) {
   const File file = File::open(path);
   if (file.size_bytes() > max_bytes) {
@@ -171,10 +188,7 @@ std::string read_input(const std::filesystem::path& path, std::size_t max_bytes)
   if (!std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored) ||
       std::filesystem::is_directory(path, ignored))
     return read_text(path, max_bytes);
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open()) {
-    throw IoError(fmt::format("cannot open {}: {}", name_of(path), reason(errno)));
-  }
+  const UniqueFd fd = open_for_reading(path, 0);
   std::string text;
   std::string block(std::size_t{64} << 10, '\0');
   while (true) {

@@ -31,8 +31,8 @@ class UniqueFd {
 /// A regular file open for reading. Thread-safe: reads are positional.
 class File {
  public:
-  /// Throws InvalidInput if `path` does not exist or is no regular file, IoError if it cannot be
-  /// opened.
+  /// Throws InvalidInput if `path` does not exist, is no regular file or leads through a loop of
+  /// links, IoError if it cannot be opened.
   static File open(const std::filesystem::path& path);
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -72,6 +72,12 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// Whether something is at `path`. Also true if that cannot be told, because of a loop of links or
+/// a folder that may not be entered: whoever opens it then gets the reason.
+bool is_there(const std::filesystem::path& path) noexcept;
+/// Throws InvalidInput, saying `what` it is and why, if that cannot be told.
+void refuse_unreachable(std::string_view what, const std::filesystem::path& path);
 
 /// Whole contents of a small file. Throws InvalidInput if it is missing or larger than max_bytes.
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes);

@@ -92,6 +92,23 @@ TEST_F(FileTest, RefusesWhatIsNoRegularFile) {
   EXPECT_THROW(File::open(folder_ / std::string(5000, 'x')), IoError);
 }
 
+TEST_F(FileTest, NamesALoopOfLinks) {
+  const fs::path loop = folder_ / "loop";
+  fs::create_symlink(loop, loop);
+  for (const fs::path& path : {loop, loop / "below"}) {
+    EXPECT_THAT(message_of<InvalidInput>([&] { File::open(path); }),
+                HasSubstr("Too many levels of symbolic links"));
+    EXPECT_THAT(message_of<InvalidInput>([&] { read_input(path, 9); }), HasSubstr("loop"));
+    EXPECT_THAT(message_of<InvalidInput>([&] { refuse_unreachable("model", path); }),
+                HasSubstr("model '"));
+    EXPECT_TRUE(is_there(path));
+  }
+  refuse_unreachable("model", folder_ / "none");
+  refuse_unreachable("model", folder_);
+  EXPECT_FALSE(is_there(folder_ / "none"));
+  EXPECT_TRUE(is_there(folder_));
+}
+
 TEST_F(FileTest, MapsWholeFiles) {
   const File file = File::open(put("m", std::string(100000, 'q') + "end"));
   MappedFile first(file);
