@@ -304,10 +304,49 @@ TEST(BadInput, Options) {
   expect_refused(run_program({"generate", "--token-ids", "1", "--seed", "1", "--seed", "2"}),
                  "--seed is given 2 times, expected once");
   expect_refused(run_program({"inspect", "--quiet"}), "--quiet");
+  expect_refused(run_program({"inspect", "--verify"}), "is no container");
+  for (const char* command : {"convert", "prove"}) {
+    SCOPED_TRACE(command);
+    const std::string destination = testing::TempDir() + "/never_written";
+    std::vector<std::string> arguments = {command, "glm-mini", "--threads", "100000"};
+    if (command == std::string("convert")) arguments.insert(arguments.begin() + 2, destination);
+    if (command == std::string("prove")) arguments.insert(arguments.end(), {"--token-ids", "1"});
+    expect_refused(run_program(arguments), "threads is 100000, expected 1 to 1024");
+    EXPECT_FALSE(fs::exists(destination));
+  }
   expect_refused(run_program({}), "subcommand");
   expect_refused(run_program({"dance"}), "dance");
   const ProgramResult mirror = run_program({"generate", "--token-ids", "1", "--mirror", "/x"});
   EXPECT_THAT(mirror.err, testing::HasSubstr("--mirror"));
+}
+
+TEST(BadInput, LoopsOfLinks) {
+  const ModelCopy model;
+  const std::string loop = model.path() + "/loop";
+  fs::create_symlink("loop", loop);
+  const std::string reason = "Too many levels of symbolic links";
+  for (const std::string& path : {loop, loop + "/below"}) {
+    const std::vector<std::vector<std::string>> commands = {
+        {"generate", path, "--token-ids", "1"},
+        {"inspect", path, "--verify"},
+        {"convert", path, model.path() + "/out"},
+        {"convert", "glm-mini", path},
+        {"synth", path, "--layers", "1", "--width", "0.02"},
+        {"generate", "--prompt-file", path},
+        {"generate", "--token-ids", "1", "--trace", path},
+        {"tokenize", "--chat-json", path}};
+    for (const std::vector<std::string>& arguments : commands) {
+      SCOPED_TRACE(fmt::format("{}", fmt::join(arguments, " ")));
+      expect_refused(run_program(arguments), reason);
+    }
+  }
+  for (const char* name : {"config.json", "generation_config.json", kMiddleShard}) {
+    model.remove(name);
+    fs::create_symlink(name, fs::path(model.path()) / name);
+    model.expect_refused(reason);
+    model.remove(name);
+    fs::create_symlink(kModel / name, fs::path(model.path()) / name);
+  }
 }
 
 TEST(BadInput, ChatRequests) {

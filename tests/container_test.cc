@@ -2,12 +2,14 @@
 #include "program.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -184,6 +186,36 @@ TEST_F(Container, SurvivesKillsAtTenRandomMoments) {
     fs::remove_all(folder_ / "killed");
   }
   EXPECT_EQ(n_killed, 10U);
+}
+
+TEST_F(Container, ALimitOfFileSizesIsAnError) {
+  const auto run_limited = [](const std::string& arguments) {
+    const std::string command =
+        fmt::format("ulimit -f 16; exec {} {}", FT_PROGRAM, arguments);  // 8 or 16 KiB
+    const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const std::string said = path("said");
+  EXPECT_EQ(run_limited(fmt::format("convert glm-mini {} 2>{}", path("c"), said)), 1);
+  EXPECT_THAT(files_of(folder_ / "c").count("model.foretoken"), 0U);
+  EXPECT_EQ(
+      run_limited(fmt::format("logits --token-ids 1,2 --all --json >{} 2>{}", path("out"), said)),
+      1);
+  std::ifstream in(said);
+  std::string line;
+  std::getline(in, line);
+  EXPECT_THAT(line, HasSubstr("cannot write to standard output: File too large"));
+  // What was written so far is no obstacle.
+  run_well({"convert", "glm-mini", path("c"), "--verify", "--quiet"});
+}
+
+TEST_F(Container, SaysThatAConversionDidNotFinish) {
+  run_well({"convert", "glm-mini", path("c"), "--quiet"});
+  fs::rename(folder_ / "c" / "model.foretoken", folder_ / "c" / "convert.journal");
+  const std::string message = "did not finish; run the same command again";
+  expect_refused(run_program({"inspect", path("c"), "--verify"}), message);
+  expect_refused(run_program({"inspect", path("c")}), message);
+  expect_refused(run_program({"generate", path("c"), "--token-ids", "1"}), message);
 }
 
 TEST_F(Container, NamesAFlippedByteAnywhere) {

@@ -1,7 +1,9 @@
 #include "checkpoint/checksum.h"
 
+#include "base/buffer.h"
 #include "base/error.h"
 
+#include <algorithm>
 #include <charconv>
 #include <xxhash.h>
 
@@ -38,6 +40,24 @@ std::uint64_t Checksum::value() const {
 
 std::uint64_t checksum_of(std::span<const std::byte> bytes) noexcept {
   return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::uint64_t checksum_of(const io::File& file,
+                          std::uint64_t offset,
+                          std::uint64_t bytes,
+                          FunctionRef<void(std::size_t)> progress) {
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+  Buffer piece(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
+  Checksum sum;
+  for (std::uint64_t done = 0; done < bytes;) {
+    const auto n = static_cast<std::size_t>(std::min(kPieceBytes, bytes - done));
+    const std::span<std::byte> part(piece.data(), n);
+    file.read_exactly(part, offset + done);
+    sum.update(part);
+    done += n;
+    progress(n);
+  }
+  return sum.value();
 }
 
 std::string checksum_text(std::uint64_t value) {

@@ -2,6 +2,9 @@
 // xxhash is behind this header.
 #pragma once
 
+#include "base/function_ref.h"
+#include "io/file.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +34,11 @@ class Checksum {
 };
 
 std::uint64_t checksum_of(std::span<const std::byte> bytes) noexcept;
+/// Of `bytes` bytes of a file, read in pieces; `progress` gets the length of each. Throws IoError.
+std::uint64_t checksum_of(const io::File& file,
+                          std::uint64_t offset,
+                          std::uint64_t bytes,
+                          FunctionRef<void(std::size_t)> progress);
 /// 16 hex digits, as `xxhsum -H3` prints them.
 std::string checksum_text(std::uint64_t value);
 /// Inverse of checksum_text(); nullopt for anything else.

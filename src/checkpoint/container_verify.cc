@@ -1,27 +1,30 @@
 #include "checkpoint/container_verify.h"
 
-#include "base/buffer.h"
 #include "base/error.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/container_format.h"
 #include "io/file.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace ft::checkpoint {
 namespace {
-
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
 class Verifier {
  public:
   Verifier(const std::filesystem::path& folder,
            FunctionRef<void(std::uint64_t, std::uint64_t)> progress)
-      : folder_(folder), progress_(progress), piece_(kPieceBytes) {}
+      : folder_(folder), progress_(progress) {}
 
   std::vector<std::string> run() {
     const std::filesystem::path path = folder_ / kIndexFileName;
     try {
+      refuse_unfinished(folder_);
+      if (!io::is_there(path)) {
+        fail("{} is no container (it holds no {}); only containers have checksums to verify",
+             in_quotes(folder_.native()),
+             kIndexFileName);
+      }
       index_ = parse_container_index(io::read_text(path, kMaxContainerIndexBytes),
                                      in_quotes(path.native()));
     } catch (const InvalidInput& error) {
@@ -86,30 +89,23 @@ class Verifier {
              std::uint64_t bytes,
              std::uint64_t expected,
              const std::string& what) {
-    Checksum sum;
-    for (std::uint64_t done = 0; done < bytes;) {
-      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes - done));
-      const std::span<std::byte> piece(piece_.data(), n);
-      file.read_exactly(piece, offset + done);
-      sum.update(piece);
-      done += n;
+    const std::uint64_t found = checksum_of(file, offset, bytes, [this](std::size_t n) {
       done_ += n;
       progress_(done_, total_);
-    }
-    if (sum.value() == expected) return;
+    });
+    if (found == expected) return;
     problems_.push_back(
         fmt::format("{}: {}bytes {} to {}: checksum is {}, expected {}; the file is damaged",
                     in_quotes(file.path().native()),
                     what,
                     offset,
                     offset + bytes,
-                    checksum_text(sum.value()),
+                    checksum_text(found),
                     checksum_text(expected)));
   }
 
   const std::filesystem::path& folder_;
   FunctionRef<void(std::uint64_t, std::uint64_t)> progress_;
-  Buffer piece_;
   ContainerIndex index_;
   std::vector<std::string> problems_;
   std::uint64_t done_ = 0;

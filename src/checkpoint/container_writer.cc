@@ -69,11 +69,6 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 }  // namespace
 
 struct ContainerWriter::Open {
@@ -121,8 +116,9 @@ void ContainerWriter::list_units() {
 }
 
 void ContainerWriter::open_folder() {
+  io::refuse_unreachable("cannot write a container into", folder_);
   std::error_code error;
-  if (is_there(folder_) && !fs::is_directory(folder_, error)) {
+  if (io::is_there(folder_) && !fs::is_directory(folder_, error)) {
     fail("{} is a file, expected a folder to write a container into", in_quotes(folder_.native()));
   }
   fs::create_directories(folder_, error);
@@ -131,7 +127,7 @@ void ContainerWriter::open_folder() {
         "cannot create the folder {}: {}", in_quotes(folder_.native()), error.message()));
   }
   lock_.emplace(folder_);
-  if (is_there(folder_ / kIndexFileName)) {
+  if (io::is_there(folder_ / kIndexFileName)) {
     const std::string where = in_quotes((folder_ / kIndexFileName).native());
     const ContainerIndex found = parse_container_index(
         io::read_text(folder_ / kIndexFileName, kMaxContainerIndexBytes), where);
@@ -151,7 +147,7 @@ void ContainerWriter::open_folder() {
     fs::remove(folder_ / kJournalFileName, error);  // a kill may have left it
     return;
   }
-  if (is_there(folder_ / kJournalFileName)) {
+  if (io::is_there(folder_ / kJournalFileName)) {
     read_journal(io::read_text(folder_ / kJournalFileName, kMaxJournalBytes));
     state_ = State::kResumed;
     return;
@@ -196,6 +192,8 @@ void ContainerWriter::read_journal(const std::string& text) {
     const std::uint64_t size = fs::file_size(data_path(file), error);
     is_sound.push_back(!error && size == data_bytes(file));
   }
+  std::vector<std::size_t> noted;   // units in the order of their lines
+  std::vector<std::size_t> begins;  // of these lines
   while (journal_bytes_ < text.size()) {
     const std::size_t end = text.find('\n', journal_bytes_);
     if (end == std::string::npos) break;  // torn by the kill
@@ -213,8 +211,34 @@ void ContainerWriter::read_journal(const std::string& text) {
     if (done.is_done) continue;
     done.is_done = true;
     done.checksum = *checksum;
-    done_bytes_ += done.bytes;
+    noted.push_back(unit);
+    begins.push_back(journal_bytes_ - line.size());
   }
+  drop_torn_units(noted, begins);
+  for (const Unit& unit : units_) done_bytes_ += unit.is_done ? unit.bytes : 0;
+}
+
+/// A drive that loses power may have kept the journal and not what it speaks of, although it was
+/// told to write that first. What is torn then is what was written last: of each file the last unit
+/// is read again, and if it is not as noted, it and all that was noted after it count no more.
+void ContainerWriter::drop_torn_units(const std::vector<std::size_t>& units,
+                                      std::span<const std::size_t> begins) {
+  std::size_t n_trusted = units.size();
+  std::vector<bool> is_checked(index_.experts.size() + 1, false);
+  for (std::size_t i = units.size(); i-- > 0;) {
+    const std::size_t file = units_[units[i]].file;
+    if (is_checked[file]) continue;
+    is_checked[file] = is_as_noted(units[i]);
+    if (!is_checked[file]) n_trusted = i;
+  }
+  for (std::size_t i = n_trusted; i < units.size(); ++i) units_[units[i]].is_done = false;
+  if (n_trusted < units.size()) journal_bytes_ = begins[n_trusted];
+}
+
+bool ContainerWriter::is_as_noted(std::size_t unit) const {
+  const Unit& noted = units_[unit];
+  const io::File file = io::File::open(data_path(noted.file));
+  return checksum_of(file, noted.offset, noted.bytes, [](std::size_t) {}) == noted.checksum;
 }
 
 /// Of a complete container, by size.

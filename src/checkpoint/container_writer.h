@@ -27,7 +27,8 @@ namespace ft::checkpoint {
 
 class ContainerWriter {
  public:
-  /// What the folder was when it was opened.
+  /// What the folder was when it was opened. Of a resumed one the last noted unit of each file has
+  /// been read again.
   enum class State { kNew, kResumed, kComplete };
 
   /// `index` says what will be written: names, formats and shapes, number of experts (the size of
@@ -87,6 +88,8 @@ class ContainerWriter {
   void open_folder();
   void check_files() const;
   void read_journal(const std::string& text);
+  void drop_torn_units(const std::vector<std::size_t>& units, std::span<const std::size_t> begins);
+  bool is_as_noted(std::size_t unit) const;
   std::string journal_header() const;
   std::filesystem::path data_path(std::size_t file) const;
   std::uint64_t data_bytes(std::size_t file) const;

@@ -194,6 +194,68 @@ TEST_F(ContainerWriterTest, DoesNotTrustUnitsOfAMissingFile) {
   EXPECT_FALSE(writer.is_done(2));
 }
 
+TEST_F(ContainerWriterTest, WritesAnewWhatIsNotAsTheJournalSays) {
+  write_all(folder_, 500);
+  const auto expected = files_of(folder_);
+  const auto damage = [this](const std::string& name, std::size_t at) {
+    std::fstream file(folder_ / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put('\0');  // what a drive shows of a block that it did not keep
+  };
+  const auto interrupt = [this] {
+    fs::remove_all(folder_);
+    ContainerWriter writer(folder_, sample(), kMetadata);
+    writer.start();
+    for (const std::size_t unit : {0, 1, 2, 3}) write_unit(writer, unit, 500);
+    writer.save();
+  };
+  const auto done_units = [](const ContainerWriter& writer) {
+    std::vector<std::size_t> units;
+    for (std::size_t i = 0; i < writer.n_units(); ++i) {
+      if (writer.is_done(i)) units.push_back(i);
+    }
+    return units;
+  };
+  interrupt();
+  damage("experts-00001.bin", 8192 + 70);  // expert 1: unit 3, the last
+  EXPECT_THAT(done_units(ContainerWriter(folder_, sample(), kMetadata)), ElementsAre(0, 1, 2));
+  damage("experts-00001.bin", 70);  // and the one before it
+  EXPECT_THAT(done_units(ContainerWriter(folder_, sample(), kMetadata)), ElementsAre(0, 1));
+  interrupt();
+  damage("dense.bin", 70);  // unit 1, the last of its file; later ones count no more
+  {
+    ContainerWriter writer(folder_, sample(), kMetadata);
+    EXPECT_THAT(done_units(writer), ElementsAre(0));
+    EXPECT_EQ(writer.done_bytes(), 64U);
+    writer.start();
+    write_unit(writer, 1, 500);
+    writer.save();
+  }
+  ContainerWriter writer(folder_, sample(), kMetadata);
+  EXPECT_THAT(done_units(writer), ElementsAre(0, 1));  // the journal was cut
+  writer.start();
+  for (const std::size_t unit : {2, 3, 4}) write_unit(writer, unit, 500);
+  writer.finish();
+  EXPECT_EQ(files_of(folder_), expected);
+}
+
+TEST_F(ContainerWriterTest, VerifySaysWhatIsNoContainer) {
+  {
+    ContainerWriter writer(folder_, sample(), kMetadata);
+    writer.start();
+  }
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("did not finish; run the same command again")));
+  fs::remove(folder_ / kJournalFileName);
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("holds no model.foretoken")));
+}
+
+TEST_F(ContainerWriterTest, RefusesALoopOfLinks) {
+  fs::create_symlink(folder_, folder_);
+  EXPECT_THAT(message_of([&] { ContainerWriter(folder_, sample(), kMetadata); }),
+              HasSubstr("cannot write a container into"));
+  EXPECT_THAT(message_of([&] { Checkpoint::open(folder_); }), HasSubstr("symbolic links"));
+}
+
 TEST_F(ContainerWriterTest, OpensOnlyWithItsOwnSmallFiles) {
   write_all(folder_, 500);
   std::ofstream(folder_ / "config.json") << "{\"model_type\": \"best\"}";
