@@ -60,6 +60,7 @@ TEST(Options, BuildsARequest) {
 
 TEST(Options, HandsExpertOptionsToTheEngine) {
   ModelOptions options;
+  options.model = FT_SOURCE_DIR "/models/glm-mini";
   EXPECT_EQ(engine_options(options).ram_budget_bytes, 0U);
   EXPECT_EQ(engine_options(options).expert_usage, foretoken::ExpertUsageFile::kRead);
   options.experts = "stream";
