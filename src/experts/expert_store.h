@@ -89,12 +89,12 @@ class ExpertStore {
   /// a union larger than the pool comes in as slots are given back by next().
   virtual ExpertLease acquire(std::size_t layer, std::span<const std::uint32_t> experts) = 0;
 
-  /// A guess what a later acquire() will ask for, the likeliest first, perhaps several times. Never
-  /// waits; evicts nothing
-  /// that is in use or that a lease is still to return; what finds no slot is dropped.
+  /// A guess what a later acquire() will ask for, the likeliest first; one may stand there several
+  /// times. Never waits; evicts nothing that is in use or that a lease is still to return; what
+  /// finds no slot is dropped.
   virtual void prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept = 0;
 
-  /// How many of these a lease would have to read now.
+  /// How many of these are not ready: a lease would have to read them, or to wait for a read.
   virtual std::size_t n_missing(std::size_t layer,
                                 std::span<const std::uint32_t> experts) const = 0;
 

@@ -19,12 +19,12 @@ class MirrorShares {
   /// The mirror to read `n_bytes` from, which count as under way until finished(). `avoid`: the one
   /// that just failed, taken only if it is the only one; or kNoMirror.
   std::size_t choose(std::uint64_t n_bytes, std::int64_t now_us, std::size_t avoid);
-  /// `is_good`: all bytes came and are what they should be.
-  /// Of `n_bytes` asked of choose(), `n_read` were.
+  /// A read has ended: of `n_bytes` told to choose(), `n_read` were asked of the drive.
   void finished(std::size_t mirror,
                 std::uint64_t n_bytes,
                 std::uint64_t n_read,
                 std::int64_t now_us);
+  /// `is_good`: all bytes came and are what they should be.
   void judged(std::size_t mirror, bool is_good, std::int64_t now_us);
 
  private:

@@ -51,13 +51,12 @@ class StreamingStore::Lease final : public ExpertLease::State {
   Core& core_;
   std::size_t layer_index_;
   // Below: guarded by the core's lock, but for what expert() reads, which stands still meanwhile.
-  std::vector<Item> items_;  // as asked for
-  std::vector<std::uint32_t>
-      wanted_;  // items kWanted, in the order of the file, from first_wanted_
-  std::size_t first_wanted_ = 0;
-  std::vector<std::uint32_t> batch_;  // items kInUse
-  std::size_t n_open_;                // items not kDone
-  std::string error_;                 // why an expert will not come
+  std::vector<Item> items_;            // as asked for
+  std::vector<std::uint32_t> wanted_;  // items, in the order of the file
+  std::size_t first_wanted_ = 0;       // those from here on are kWanted
+  std::vector<std::uint32_t> batch_;   // items kInUse
+  std::size_t n_open_;                 // items not kDone
+  std::string error_;                  // why an expert will not come
 };
 
 class StreamingStore::Core {
