@@ -4,8 +4,10 @@
 #include "checkpoint/checksum.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace ft::experts {
@@ -36,13 +38,23 @@ ExtentReader::ExtentReader(std::vector<ExtentFiles> layers,
       done_(std::move(done)),
       queue_(std::move(queue)),
       mirrors_(layers_.empty() ? 1 : layers_.front().files.size()) {
-  queue_thread_ = std::jthread([this] { serve_queue(); });
   const bool has_large = std::ranges::any_of(
       layers_, [](const ExtentFiles& layer) { return layer.extent_bytes >= kOwnThreadBytes; });
-  if (has_large) check_thread_ = std::jthread([this] { serve_checks(); });
+  try {
+    queue_thread_ = std::jthread([this] { serve_queue(); });
+    if (has_large) check_thread_ = std::jthread([this] { serve_checks(); });
+  } catch (const std::system_error& error) {
+    stop();  // the threads that did start
+    throw ResourceExhausted(fmt::format(
+        "experts: cannot start a thread for reads: {}; raise the limit on threads", error.what()));
+  }
 }
 
 ExtentReader::~ExtentReader() {
+  stop();
+}
+
+void ExtentReader::stop() {
   {
     const std::scoped_lock lock(mutex_);
     is_stopping_ = true;
@@ -52,16 +64,40 @@ ExtentReader::~ExtentReader() {
 }
 
 void ExtentReader::start(std::span<const ExtentRead> reads) {
+  // Once it has, the kernel may still write to a destination: nothing else may come to lie there.
+  const bool may_copy = !has_queue_failed();
   std::vector<Attempt> missing;
   for (const ExtentRead& read : reads) {
-    if (!copy_from_cache(read)) missing.emplace_back().outcome.read = read;
+    if (!may_copy || !copy_from_cache(read)) missing.emplace_back().outcome.read = read;
   }
-  if (missing.empty()) return;
+  if (!missing.empty()) queue_up(std::move(missing));
+}
+
+bool ExtentReader::has_queue_failed() {
+  const std::scoped_lock lock(mutex_);
+  return !queue_failure_.empty();
+}
+
+void ExtentReader::queue_up(std::vector<Attempt> attempts) {
+  bool is_served = false;
   {
     const std::scoped_lock lock(mutex_);
-    std::ranges::move(missing, std::back_inserter(to_start_));
+    is_served = queue_failure_.empty();
+    if (is_served) std::ranges::move(attempts, std::back_inserter(to_start_));
   }
-  queue_->wake();
+  if (is_served) {
+    queue_->wake();
+  } else {
+    for (Attempt& attempt : attempts) refuse(std::move(attempt));
+  }
+}
+
+void ExtentReader::refuse(Attempt attempt) {
+  ExtentOutcome& outcome = attempt.outcome;
+  outcome.was_guess = outcome.read.priority == io::ReadPriority::kAhead;
+  ++outcome.n_failed;
+  outcome.error = unreadable(attempt, queue_failure_);
+  done_(outcome);
 }
 
 bool ExtentReader::copy_from_cache(const ExtentRead& read) {
@@ -99,6 +135,24 @@ void ExtentReader::drop(std::uint64_t tag) {
 }
 
 void ExtentReader::serve_queue() {
+  std::string failure;
+  try {
+    pass_on_reads();
+    return;
+  } catch (const std::exception& error) {
+    failure = fmt::format("{}; open the model again", error.what());
+  }
+  std::vector<Attempt> refused;
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_failure_ = std::move(failure);
+    refused.swap(to_start_);
+  }
+  for (auto& [tag, attempt] : std::exchange(under_way_, {})) refused.push_back(std::move(attempt));
+  for (Attempt& attempt : refused) refuse(std::move(attempt));
+}
+
+void ExtentReader::pass_on_reads() {
   std::vector<Attempt> starting;
   std::vector<std::uint64_t> promoted;
   std::vector<std::uint64_t> dropped;
@@ -163,10 +217,7 @@ void ExtentReader::finish(const io::ReadResult& result) {
   }
   attempt.outcome.error.clear();
   if (!result.error.empty()) {
-    attempt.outcome.error = fmt::format("cannot read expert {} of layer {}: {}",
-                                        attempt.outcome.read.expert,
-                                        layer.layer,
-                                        cause_of(result.error));
+    attempt.outcome.error = unreadable(attempt, cause_of(result.error));
   }
   if (result.error.empty() && layer.extent_bytes >= kOwnThreadBytes) {
     {
@@ -204,11 +255,15 @@ void ExtentReader::check(Attempt attempt) {
     done_(outcome);
     return;
   }
-  {
-    const std::scoped_lock lock(mutex_);
-    to_start_.push_back(std::move(attempt));
-  }
-  queue_->wake();
+  std::vector<Attempt> again;
+  again.push_back(std::move(attempt));
+  queue_up(std::move(again));
+}
+
+std::string ExtentReader::unreadable(const Attempt& attempt, std::string_view why) const {
+  const ExtentRead& read = attempt.outcome.read;
+  return fmt::format(
+      "cannot read expert {} of layer {}: {}", read.expert, layers_[read.layer_index].layer, why);
 }
 
 std::string ExtentReader::damage(const Attempt& attempt) const {

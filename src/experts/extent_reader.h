@@ -1,6 +1,6 @@
 // Reads whole experts and checks every byte of them: owns the files, the read queue and the threads
 // that serve it. A read that fails or whose checksum differs is repeated once, from another copy of
-// the file if there is one.
+// the file if there is one. Should the queue itself fail, every read from then on does.
 #pragma once
 
 #include "base/clock.h"
@@ -15,6 +15,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -53,7 +54,8 @@ struct ExtentOutcome {
 class ExtentReader {
  public:
   /// `done` is called for every read that ends, without any lock of the reader: on a thread of it,
-  /// or within start() if the page cache had the expert. It may call start().
+  /// or within start() if the page cache had the expert or the queue has failed. It may call
+  /// start(); it must not throw. Throws ResourceExhausted if threads are refused.
   ExtentReader(std::vector<ExtentFiles> layers,
                const Clock& clock,
                std::unique_ptr<io::ReadQueue> queue,
@@ -79,12 +81,18 @@ class ExtentReader {
   };
 
   void serve_queue();
+  void pass_on_reads();
   void serve_checks();
+  void stop();
   bool copy_from_cache(const ExtentRead& read);
+  bool has_queue_failed();
+  void queue_up(std::vector<Attempt> attempts);
+  void refuse(Attempt attempt);
   void submit(std::vector<Attempt>& attempts, std::vector<io::ReadRequest>& requests);
   void finish(const io::ReadResult& result);
   void check(Attempt attempt);
   std::string damage(const Attempt& attempt) const;
+  std::string unreadable(const Attempt& attempt, std::string_view why) const;
 
   const std::vector<ExtentFiles> layers_;
   const Clock& clock_;
@@ -100,6 +108,7 @@ class ExtentReader {
   std::vector<Attempt> to_check_;
   std::condition_variable has_checks_;
   bool is_stopping_ = false;
+  std::string queue_failure_;  // why it serves no more reads; set once
 
   std::jthread queue_thread_;
   std::jthread check_thread_;

@@ -156,6 +156,31 @@ TEST_F(StreamingFaultsTest, AFailedGuessThatIsWantedMeanwhileIsRepeated) {
   }
 }
 
+// --- a queue that fails itself ---
+
+TEST_F(StreamingFaultsTest, AQueueThatFailsFailsItsReadsAndTheStoreLivesOn) {
+  StreamingStore store(options(8), deps());
+  use(store, 1, {0});
+  ReadFault held;
+  held.is_held = true;
+  script_.on_all(held);
+  const std::uint64_t before = script_.n_submitted();
+  store.prefetch(1, Ids{5, 6});
+  ExpertLease lease = store.acquire(1, Ids{0, 3, 6});
+  script_.await_submitted(before + 3);
+  EXPECT_EQ(next_batch(lease, 1, {0, 3, 6}), Ids{0});
+  script_.fail_queues("the ring is gone");
+  const std::string error =
+      "cannot read expert 3 of layer 1: the ring is gone; open the model again";
+  EXPECT_THAT(error_of(lease), ::testing::AnyOf(error, HasSubstr("expert 6 of layer 1: the ring")));
+  ExpertLease later = store.acquire(2, Ids{3});
+  EXPECT_EQ(error_of(later),
+            "cannot read expert 3 of layer 2: the ring is gone; open the model again");
+  store.prefetch(2, Ids{4});  // fails at once, and is only counted
+  EXPECT_EQ(store.n_missing(2, Ids{4}), 1U);
+  use(store, 1, {0});  // what is resident stays of use
+}
+
 // --- mirrors ---
 
 TEST_F(StreamingFaultsTest, AnotherMirrorTakesOverWhatOneCannotRead) {

@@ -89,7 +89,7 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
       reader_(open_files(options),
               deps.clock,
               deps.make_queue(queue_options(options)),
-              [this](const auto& outcome) { on_read(outcome); }) {
+              [this](const auto& outcome) noexcept { on_read(outcome); }) {
   check_tier(options, Tier::kTrunk, options.trunk_slots);
   check_tier(options, Tier::kDraft, options.draft_slots);
   ExpertId first_expert = 0;

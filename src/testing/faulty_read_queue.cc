@@ -99,6 +99,14 @@ void ReadScript::set_order(ReadOrder order) {
   order_ = order;
 }
 
+void ReadScript::fail_queues(std::string message) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_failure_ = std::move(message);
+  }
+  changed_.notify_all();
+}
+
 void ReadScript::release(std::uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
@@ -223,8 +231,9 @@ void FaultyReadQueue::wait(std::vector<io::ReadResult>& finished) {
     std::optional<std::size_t> index;
     script_.changed_.wait(lock, [&] {
       if (!is_woken_ && dropped_.empty()) index = choose();
-      return is_woken_ || !dropped_.empty() || index.has_value();
+      return is_woken_ || !dropped_.empty() || index.has_value() || !script_.queue_failure_.empty();
     });
+    if (!script_.queue_failure_.empty()) throw IoError(script_.queue_failure_);
     is_woken_ = false;
     std::move(dropped_.begin(), dropped_.end(), std::back_inserter(finished));
     dropped_.clear();

@@ -52,6 +52,9 @@ class ReadScript {
   /// No more faults for requests that have not ended; nothing is held any more.
   void clear();
   void set_order(ReadOrder order);
+  /// Every call of wait() throws IoError with this message from now on, as if the kernel refused
+  /// the queue itself.
+  void fail_queues(std::string message);
   void release(std::uint64_t number);
   /// Lets go of what is held now.
   void release_all();
@@ -91,6 +94,7 @@ class ReadScript {
   std::vector<RequestFault> by_number_;
   std::vector<FileFault> by_file_;
   ReadFault for_all_;
+  std::string queue_failure_;  // empty: queues work
   std::vector<std::uint64_t> released_;
   std::uint64_t n_released_all_ = 0;  // requests below this number were let go
   std::vector<Seen> seen_;
