@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,8 @@ class ModelPath : public testing::Test {
  protected:
   void SetUp() override {
     const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(testing::TempDir()) / (std::string("ft_model_path_") + info->name());
+    root_ = fs::path(testing::TempDir()) /
+            (std::string("ft_model_path_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(root_);
     for (const char* name : {"glm-mini", "other"}) {
       fs::create_directories(root_ / "models" / name);

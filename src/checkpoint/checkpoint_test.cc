@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -56,7 +57,8 @@ class CheckpointTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("ft_ckpt_") + info->name());
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("ft_ckpt_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     put("config.json", R"({"hidden_size": 4})");

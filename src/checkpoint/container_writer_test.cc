@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -68,7 +69,8 @@ class ContainerWriterTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("ft_writer_") + info->name());
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("ft_writer_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }

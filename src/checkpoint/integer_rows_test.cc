@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -52,7 +53,8 @@ class IntegerCheckpoint {
   IntegerCheckpoint() {
     folder_ = fs::path(testing::TempDir()) /
               (std::string("ft_integers_") +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
+               testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+               std::to_string(::getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     std::ofstream(folder_ / "config.json") << "{}";

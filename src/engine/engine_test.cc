@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -69,7 +70,8 @@ class EngineOnFakeModel : public ::testing::Test {
   void SetUp() override {
     folder_ = std::filesystem::path(::testing::TempDir()) /
               ("engine_test_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) + "_" +
+               std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
     io::LineWriter(folder_ / "tokenizer.json").write(text::TokenizerFile{}.text());
   }

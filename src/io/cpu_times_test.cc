@@ -16,7 +16,8 @@ class CpuTimesTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(testing::TempDir()) / (std::string("ft_cpu_times_") + info->name());
+    root_ = fs::path(testing::TempDir()) /
+            (std::string("ft_cpu_times_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(root_);
     fs::create_directories(root_ / "proc/self");
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ class DriveProbeTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = fs::path(testing::TempDir()) / (std::string("ft_probe_") + info->name());
+    path_ = fs::path(testing::TempDir()) /
+            (std::string("ft_probe_") + info->name() + "_" + std::to_string(::getpid()));
     std::ofstream(path_, std::ios::binary) << std::string(kFileBytes, 'x');
   }
   void TearDown() override { fs::remove(path_); }

@@ -9,6 +9,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -24,7 +25,8 @@ class FileTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("ft_io_") + info->name());
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("ft_io_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,8 @@ class MemoryLimitsTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(testing::TempDir()) / (std::string("ft_memory_limits_") + info->name());
+    root_ = fs::path(testing::TempDir()) /
+            (std::string("ft_memory_limits_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(root_);
     put("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 5 kB\nMemAvailable:   800 kB\n");
   }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ class TestFolder {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string(info->test_suite_name()) + "_" + info->name();
     std::replace(name.begin(), name.end(), '/', '_');
-    path_ = std::filesystem::path(::testing::TempDir()) / ("ft_models_" + name);
+    path_ = std::filesystem::path(::testing::TempDir()) /
+            ("ft_models_" + name + "_" + std::to_string(::getpid()));
     std::filesystem::remove_all(path_);
   }
   ~TestFolder() { std::filesystem::remove_all(path_); }

@@ -18,6 +18,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,8 @@ class StreamedModelTest : public ::testing::Test {
  protected:
   StreamedModelTest() {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(::testing::TempDir()) / (std::string("ft_streamed_") + info->name());
+    folder_ = fs::path(::testing::TempDir()) /
+              (std::string("ft_streamed_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(folder_);
     testing::make_tiny_glm({.format = testing::TinyFormat::kBf16}).write(folder_ / "source");
     ThreadPool pool(1);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ class SyntheticModelTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(testing::TempDir()) / (std::string("ft_synthetic_") + info->name());
+    root_ = fs::path(testing::TempDir()) /
+            (std::string("ft_synthetic_") + info->name() + "_" + std::to_string(::getpid()));
     fs::remove_all(root_);
     fs::create_directories(root_);
   }
