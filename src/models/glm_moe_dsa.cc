@@ -137,7 +137,7 @@ class GlmModel final : public Model {
 
  private:
   nn::Compute compute_on(const Workspace& workspace) const noexcept {
-    return {compute_.backend, compute_.pool, workspace.meter(), workspace.stop()};
+    return {compute_.backend, compute_.pool, workspace.meter(), &workspace.stop()};
   }
 
   /// Gives every sparse layer its experts. `store` null: those that were loaded.

@@ -49,7 +49,7 @@ MutableMatrix GlmDraftHead::run(cache::LatentCache& cache,
                                 std::size_t first_query,
                                 const IndexSets* fixed,
                                 Scratch& s) const {
-  const nn::Compute compute{compute_.backend, compute_.pool, s.meter(), s.stop()};
+  const nn::Compute compute{compute_.backend, compute_.pool, s.meter(), &s.stop()};
   const GlmDraftLayer& draft = *weights_.draft;
   const std::size_t n = next_tokens.size();
   const std::size_t d = config_.d_model;
@@ -114,7 +114,7 @@ DraftStep GlmDraftHead::step(cache::KvCache& cache,
   compute_.backend.rms_norm(normed, x, weights_.draft->norm, weights_.draft->layer.norm_eps);
   const MutableMatrix logits = s.logits.shape(1, config_.n_vocab);
   const kernels::MatmulOp head = nn::linear(logits, normed, weights_.draft->head);
-  nn::Compute{compute_.backend, compute_.pool, s.meter(), s.stop()}.matmul({&head, 1});
+  nn::Compute{compute_.backend, compute_.pool, s.meter(), &s.stop()}.matmul({&head, 1});
   if (shares && !sets.is_set) {
     s.selection.positions(0, sets.positions);
     sets.is_set = true;

@@ -19,8 +19,8 @@ namespace ft::nn {
 struct Compute {
   kernels::Backend& backend;
   ThreadPool& pool;
-  WorkMeter* meter = nullptr;  // null: nobody measures
-  std::stop_token stop = {};   // ends waiting for experts
+  WorkMeter* meter = nullptr;             // null: nobody measures
+  const std::stop_token* stop = nullptr;  // ends waiting for experts; null: nothing does
 
   /// Backend::matmul and swiglu, their weights counted.
   void matmul(std::span<const kernels::MatmulOp> ops) const noexcept;

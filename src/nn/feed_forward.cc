@@ -141,9 +141,10 @@ void moe_feed_forward(Compute compute,
   const MutableMatrix hidden = s.hidden.shape(s.slots.size(), weights.expert_width);
   const MutableMatrix outputs = s.outputs.shape(s.slots.size(), x.n_cols);
   const ConstMatrix shared_output = add_shared(weights, u, s);
+  const std::stop_token stop = compute.stop != nullptr ? *compute.stop : std::stop_token();
   if (lease.would_wait()) run_ops(compute, s);
   for (;;) {
-    const std::span<const std::uint32_t> ready = lease.next(compute.stop);
+    const std::span<const std::uint32_t> ready = lease.next(stop);
     if (ready.empty()) break;
     for (const std::uint32_t i : ready) {
       const Expert& expert = lease.expert(i);
