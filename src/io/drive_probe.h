@@ -1,4 +1,4 @@
-// How fast a drive gives cold extents: for predictions, and for weighting mirrors.
+// How fast a drive gives cold extents: for predictions.
 #pragma once
 
 #include "io/read_queue.h"
