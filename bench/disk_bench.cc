@@ -38,10 +38,12 @@ Flags parse(int argc, char** argv) {
   app.add_option("file", flags.file)->required();
   app.add_option("--queue", flags.queue)->check(CLI::IsMember({"auto", "uring", "threads"}));
   app.add_option("--piece", flags.piece_bytes)->transform(CLI::AsSizeValue(false));
-  app.add_option("--depth", flags.depth);
+  app.add_option("--depth", flags.depth)->check(CLI::PositiveNumber);
   app.add_option("--read", flags.read_bytes)->transform(CLI::AsSizeValue(false));
-  app.add_option("--reads", flags.n_reads);
-  app.add_option("--align", flags.align_bytes)->transform(CLI::AsSizeValue(false));
+  app.add_option("--reads", flags.n_reads)->check(CLI::PositiveNumber);
+  app.add_option("--align", flags.align_bytes)
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
   app.add_option("--seconds", flags.seconds);
   app.add_flag("--small-pages", flags.has_small_pages, "read into pages of 4 KiB");
   app.add_flag("--buffered", flags.is_buffered, "through the page cache");
@@ -60,7 +62,10 @@ ft::io::ReadQueueOptions::Kind kind_of(const std::string& name) {
 
 void run(const Flags& flags) {
   const auto file = ft::io::BulkFile::open(flags.file, !flags.is_buffered);
-  if (file.size_bytes() < flags.read_bytes) throw std::runtime_error("the file is too small");
+  if (file.size_bytes() < flags.read_bytes) {
+    throw std::runtime_error(fmt::format(
+        "{} has {} bytes, fewer than --read {}", flags.file, file.size_bytes(), flags.read_bytes));
+  }
   ft::Buffer memory(flags.n_reads * flags.read_bytes);
   if (flags.has_small_pages) madvise(memory.data(), memory.size(), MADV_NOHUGEPAGE);
   std::memset(memory.data(), 1, memory.size());
@@ -96,6 +101,7 @@ void run(const Flags& flags) {
     }
   }
   const auto after = ft::io::cpu_times();
+  if (latencies.empty()) throw std::runtime_error("no read ended in time; raise --seconds");
   std::sort(latencies.begin(), latencies.end());
   const double gb = static_cast<double>(latencies.size() * flags.read_bytes) * 1e-9;
   fmt::print(
