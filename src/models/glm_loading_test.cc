@@ -1,5 +1,5 @@
 // What a checkpoint must hold to become a model, and what is said where it does not.
-#include "models/glm_model_fixture.h"
+#include "models/glm_model_test_fixture.h"
 #include "models/model.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "base/work_meter.h"
 #include "cache/latent_cache.h"
-#include "models/glm_model_fixture.h"
+#include "models/glm_model_test_fixture.h"
 #include "models/model.h"
 #include "tensor/formats/float_formats.h"
 #include "testing/fake_clock.h"
