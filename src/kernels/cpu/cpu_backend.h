@@ -17,7 +17,7 @@ class CpuBackend final : public Backend {
 
   std::string_view name() const noexcept override { return isa_name(isa_); }
   std::size_t scratch_bytes() const noexcept override {
-    return scratch_.size() + int8_inputs_.size_bytes();
+    return scratch_.size() + int8_inputs_.size_bytes() + wide_keys_.size_bytes();
   }
 
   std::size_t packed_bytes(std::span<const StoredMatrix> parts) const override;

@@ -7,7 +7,9 @@ namespace {
 
 /// Cache rows from the first one to the last one that the set names.
 std::size_t span_of(const KeySet& set) noexcept {
-  return set.positions == nullptr ? set.n : static_cast<std::size_t>(set.positions[set.n - 1]) + 1;
+  return set.n == 0 || set.positions == nullptr
+             ? set.n
+             : static_cast<std::size_t>(set.positions[set.n - 1]) + 1;
 }
 
 }  // namespace

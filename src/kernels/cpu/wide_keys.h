@@ -17,8 +17,8 @@ class WideKeys {
   /// Memory is committed when it is first used.
   WideKeys(const CpuKernels& kernels, std::size_t n_threads);
 
-  /// Begins a call. False if copies are not possible, or cost more than widening each row's keys:
-  /// then on() must not be called.
+  /// Begins a call on the rows of `sets`, each of n_columns. False if copies are not possible, or
+  /// cost more than widening each row's keys: then on() must not be called.
   bool begin(std::span<const KeySet> sets, std::size_t n_columns) noexcept;
   /// The same keys in `thread`'s copy.
   KeySet on(const KeySet& set, std::size_t thread) noexcept;
@@ -28,6 +28,7 @@ class WideKeys {
                      std::size_t n_elements,
                      std::size_t thread) noexcept;
 
+  std::size_t size_bytes() const noexcept { return buffer_.size(); }
   /// What fits, per thread: 512 KiB.
   static constexpr std::size_t kFloats = std::size_t{128} * 1024;
 
@@ -36,7 +37,7 @@ class WideKeys {
 
   void (*widen_)(const std::uint16_t* from, std::size_t n, float* to) noexcept;
   Buffer buffer_;
-  std::vector<std::uint64_t> calls_;  // per thread: what its copy is of
+  std::vector<std::uint64_t> calls_;  // per thread: the call that its copy belongs to; 0: none
   std::uint64_t call_ = 0;
   std::size_t n_elements_ = 0;
 };
