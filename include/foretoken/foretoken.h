@@ -121,10 +121,9 @@ struct EngineOptions {
   /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all
   /// positions feed so many tokens at a time.
   std::size_t n_logit_rows = 0;
-  std::vector<std::string> mirrors;  // further folders of the same container to read from
-  std::string expert_policy =
-      "auto";                      // which experts stay: "lru", "likelihood"
-  std::string lookahead = "auto";  // reading the next layer's experts ahead: "on", "off"
+  std::vector<std::string> mirrors;    // further folders of the same container to read from
+  std::string expert_policy = "auto";  // which experts stay: "lru", "likelihood"
+  std::string lookahead = "auto";      // reading the next layer's experts ahead: "on", "off"
   ExpertUsageFile expert_usage = ExpertUsageFile::kRead;
   /// Receives one line, without newline, for what a person should know and that is no error; may be
   /// empty. Called while the engine opens, closes or works on a request.
