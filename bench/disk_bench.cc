@@ -38,12 +38,10 @@ Flags parse(int argc, char** argv) {
   app.add_option("file", flags.file)->required();
   app.add_option("--queue", flags.queue)->check(CLI::IsMember({"auto", "uring", "threads"}));
   app.add_option("--piece", flags.piece_bytes)->transform(CLI::AsSizeValue(false));
-  app.add_option("--depth", flags.depth)->check(CLI::PositiveNumber);
+  app.add_option("--depth", flags.depth);
   app.add_option("--read", flags.read_bytes)->transform(CLI::AsSizeValue(false));
-  app.add_option("--reads", flags.n_reads)->check(CLI::PositiveNumber);
-  app.add_option("--align", flags.align_bytes)
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::PositiveNumber);
+  app.add_option("--reads", flags.n_reads);
+  app.add_option("--align", flags.align_bytes)->transform(CLI::AsSizeValue(false));
   app.add_option("--seconds", flags.seconds);
   app.add_flag("--small-pages", flags.has_small_pages, "read into pages of 4 KiB");
   app.add_flag("--buffered", flags.is_buffered, "through the page cache");
@@ -61,6 +59,9 @@ ft::io::ReadQueueOptions::Kind kind_of(const std::string& name) {
 }
 
 void run(const Flags& flags) {
+  if (flags.depth == 0 || flags.n_reads == 0 || flags.align_bytes == 0) {
+    throw std::runtime_error("--depth, --reads and --align are at least 1");
+  }
   const auto file = ft::io::BulkFile::open(flags.file, !flags.is_buffered);
   if (file.size_bytes() < flags.read_bytes) {
     throw std::runtime_error(fmt::format(
