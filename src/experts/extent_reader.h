@@ -67,7 +67,7 @@ class ExtentReader {
   ExtentReader(ExtentReader&&) = delete;
   ExtentReader& operator=(ExtentReader&&) = delete;
 
-  // Thread-safe; neither waits for the drive. Hold no lock that `done` takes.
+  // Thread-safe; none waits for the drive. Hold no lock that `done` takes in start().
   void start(std::span<const ExtentRead> reads);
   /// A kAhead read not done yet is needed now.
   void promote(std::uint64_t tag);

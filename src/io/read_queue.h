@@ -89,7 +89,7 @@ struct ReadQueueOptions {
   std::size_t depth = 12;  // pieces at the drive at once
 };
 
-/// Throws IoError if kUring is asked for and refused.
+/// Throws IoError if kUring is asked for and refused, ResourceExhausted if threads are.
 std::unique_ptr<ReadQueue> make_read_queue(const ReadQueueOptions& options);
 
 }  // namespace ft::io

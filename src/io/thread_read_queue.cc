@@ -1,10 +1,12 @@
 #include "io/thread_read_queue.h"
 
+#include "base/error.h"
 #include "io/read_pieces.h"
 
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -20,9 +22,14 @@ class ThreadReadQueue final : public ReadQueue {
       for (std::size_t i = 0; i < options.depth; ++i) {
         readers_.emplace_back([this] { read_pieces(); });
       }
-    } catch (...) {
+    } catch (const std::system_error& error) {
+      const std::size_t n_started = readers_.size();
       stop();
-      throw;
+      throw ResourceExhausted(
+          fmt::format("cannot start thread {} of {} that read: {}; raise the limit on threads",
+                      n_started + 1,
+                      options.depth,
+                      error.what()));
     }
   }
   ~ThreadReadQueue() override { stop(); }

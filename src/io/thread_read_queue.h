@@ -7,6 +7,7 @@
 
 namespace ft::io {
 
+/// Throws ResourceExhausted if its threads are refused.
 std::unique_ptr<ReadQueue> make_thread_read_queue(const ReadQueueOptions& options);
 
 }  // namespace ft::io

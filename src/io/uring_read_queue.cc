@@ -65,7 +65,9 @@ class UringReadQueue final : public ReadQueue {
     std::size_t n_out = in_flight_.size() - free_.size() + (is_watching_ ? 1 : 0);
     while (n_out > io_uring_sq_ready(ring_.get())) {  // but for what the kernel never took
       io_uring_cqe* entry = nullptr;
-      if (io_uring_wait_cqe(ring_.get(), &entry) != 0) continue;  // interrupted by a signal
+      const int status = io_uring_wait_cqe(ring_.get(), &entry);
+      if (status == -EINTR || status == -EAGAIN) continue;
+      if (status < 0) break;  // no answer will ever come; closing the ring cancels what is out
       io_uring_cqe_seen(ring_.get(), entry);
       --n_out;
     }
