@@ -195,7 +195,7 @@ void read_groups(const Hierarchy& hierarchy, MemoryLimits& limits) {
       if (!limits.group || room_of(found) < room_of(*limits.group)) limits.group = found;
     }
     if (!limits.pressure) limits.pressure = pressure_in(group / "memory.pressure");
-    if (group == hierarchy.top) return;
+    if (group == hierarchy.top || !group.has_relative_path()) return;
   }
 }
 

@@ -162,6 +162,14 @@ TEST_F(MemoryLimitsTest, TornFilesTellNothing) {
   EXPECT_FALSE(limits().are_groups_known);
 }
 
+TEST_F(MemoryLimitsTest, TheWayUpEnds_EvenPastItsTop) {
+  put("proc/self/cgroup", "0::/g\n");
+  put("proc/self/mountinfo", "1 2 0:3 / /x/ rw - cgroup2 cgroup2 rw\n");
+  put("x/g/memory.max", "5000\n");
+  ASSERT_TRUE(limits().group.has_value());
+  EXPECT_EQ(limits().group->limit_bytes, 5000U);
+}
+
 TEST(MemoryLimits, OfThisMachineAreThere) {
   const MemoryLimits found = memory_limits();
   ASSERT_TRUE(found.total_bytes.has_value());
