@@ -50,6 +50,26 @@ void sync_data(const UniqueFd& fd, const std::filesystem::path& path) {
   if (fdatasync(fd.get()) != 0) failed("write", path, errno);
 }
 
+bool is_file_at(const std::filesystem::path& path, const UniqueFd& fd) {
+  struct stat named {};
+  struct stat held {};
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(fd.get(), &held) == 0 &&
+         named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+}
+
+/// Opens or creates `path` when no other writer has it: one at a time fills it and renames it away.
+UniqueFd open_alone(const std::filesystem::path& path) {
+  for (;;) {
+    UniqueFd fd = open_for_writing(path, O_CREAT);
+    int rc = 0;
+    do {
+      rc = ::flock(fd.get(), LOCK_EX);
+    } while (rc != 0 && errno == EINTR);
+    // A file system without locks has the last writer win. Else the file may be another one by now.
+    if (rc != 0 || is_file_at(path, fd)) return fd;
+  }
+}
+
 }  // namespace
 
 OutputFile OutputFile::open(const std::filesystem::path& path, std::uint64_t size_bytes) {
@@ -95,11 +115,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
 void write_atomically(const std::filesystem::path& path, std::string_view contents) {
   std::filesystem::path part = path;
   part += ".part";
-  {
-    const OutputFile file = OutputFile::open(part, contents.size());
-    file.write_at(std::as_bytes(std::span(contents)), 0);
-    file.sync();
-  }
+  const UniqueFd fd = open_alone(part);
+  cut(fd, part, 0);
+  write_all(fd, part, std::as_bytes(std::span(contents)), 0);
+  sync_data(fd, part);
   if (std::rename(part.c_str(), path.c_str()) != 0) failed("rename to", path, errno);
   sync_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }

@@ -52,7 +52,7 @@ class FolderLock {
 };
 
 /// Replaces or creates `path` in one step: after a crash it has the old contents or all of the new
-/// ones. Leaves "<path>.part" behind if it is killed.
+/// ones. Leaves "<path>.part" behind if it is killed. Of several writers at once one is the last.
 void write_atomically(const std::filesystem::path& path, std::string_view contents);
 /// Makes names in `folder` (creations, renames, removals) survive a crash.
 void sync_folder(const std::filesystem::path& folder);

@@ -2,9 +2,14 @@
 
 #include "base/error.h"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,6 +76,33 @@ TEST_F(OutputFileTest, ReplacesInOneStep) {
   write_atomically(folder_ / "f", "old");
   write_atomically(folder_ / "f", "new one");
   EXPECT_EQ(contents("f"), "new one");
+  EXPECT_FALSE(fs::exists(folder_ / "f.part"));
+}
+
+TEST_F(OutputFileTest, SeveralWritersAtOnceReplaceInOneStep) {
+  const std::vector<std::string> texts = {
+      std::string(9000, 'a'), std::string(200, 'b'), std::string(40'000, 'c')};
+  write_atomically(folder_ / "f", texts.front());
+  std::atomic<int> n_failed = 0;
+  std::atomic<int> n_writing = static_cast<int>(texts.size());
+  std::vector<std::thread> writers;
+  for (const std::string& text : texts) {
+    writers.emplace_back([&, this] {
+      for (int i = 0; i < 20; ++i) {
+        try {
+          write_atomically(folder_ / "f", text);
+        } catch (const Error&) {
+          ++n_failed;
+        }
+      }
+      --n_writing;
+    });
+  }
+  std::size_t n_mixed = 0;
+  while (n_writing > 0) n_mixed += std::ranges::count(texts, contents("f")) == 0 ? 1U : 0U;
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(n_failed, 0);
+  EXPECT_EQ(n_mixed, 0U);
   EXPECT_FALSE(fs::exists(folder_ / "f.part"));
 }
 
