@@ -83,7 +83,7 @@ Heat read_heat_file(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path, error) && !error) return {};
   try {
     return parse_heat(io::read_text(path, kMaxFileBytes),
-                      fmt::format("heat file {}", in_quotes(path.native())));
+                      fmt::format("experts: usage file {}", in_quotes(path.native())));
   } catch (const Error& unreadable) {
     Heat heat;
     heat.warning = fmt::format("{}; learning starts afresh", unreadable.what());

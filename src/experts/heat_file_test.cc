@@ -54,9 +54,10 @@ TEST_F(HeatFileTest, ADamagedFileIsAWarning) {
                                  "foretoken-heat 1 -1\n",
                                  "foretoken-heat 1 5 6\n",
                                  "foretoken-heat 1 1e13\n"}) {
-    const Heat heat = parse_heat(text, "heat file 'h'");
-    EXPECT_EQ(heat.warning,
-              "heat file 'h': line 1 is not 'foretoken-heat 1 PASSES'; learning starts afresh")
+    const Heat heat = parse_heat(text, "experts: usage file 'h'");
+    EXPECT_EQ(
+        heat.warning,
+        "experts: usage file 'h': line 1 is not 'foretoken-heat 1 PASSES'; learning starts afresh")
         << text;
   }
   for (const std::string line : {"",
@@ -74,9 +75,10 @@ TEST_F(HeatFileTest, ADamagedFileIsAWarning) {
                                  " 3 4 5",
                                  "3 4294967296 5",
                                  "99999999999999999999999 4 5"}) {
-    const Heat heat = parse_heat("foretoken-heat 1 5\n1 2 3\n" + line + "\n", "heat file 'h'");
+    const Heat heat =
+        parse_heat("foretoken-heat 1 5\n1 2 3\n" + line + "\n", "experts: usage file 'h'");
     EXPECT_EQ(heat.warning,
-              "heat file 'h': line 3 is not 'LAYER EXPERT USES'; learning starts afresh")
+              "experts: usage file 'h': line 3 is not 'LAYER EXPERT USES'; learning starts afresh")
         << line;
     EXPECT_TRUE(heat.entries.empty());
     EXPECT_EQ(heat.passes, 0);

@@ -116,11 +116,11 @@ void StreamingStore::Core::load_heat() {
                           index_of_layer_[entry.layer] != kNoLayer &&
                           entry.expert < layers_[index_of_layer_[entry.layer]].n_experts;
     if (is_known) continue;
-    heat_warning_ =
-        fmt::format("heat file {}: the model has no expert {} of layer {}; learning starts afresh",
-                    in_quotes(heat_file_.native()),
-                    entry.expert,
-                    entry.layer);
+    heat_warning_ = fmt::format(
+        "experts: usage file {}: the model has no expert {} of layer {}; learning starts afresh",
+        in_quotes(heat_file_.native()),
+        entry.expert,
+        entry.layer);
     return;
   }
   usage_.set_passes(heat.passes);
