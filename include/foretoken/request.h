@@ -64,7 +64,7 @@ struct TokenLogprobs {
 };
 
 struct PrefillProgress {
-  std::size_t n_done = 0;
+  std::size_t n_done = 0;  // within a chunk that takes long, its layers' part of its tokens
   std::size_t n_prompt = 0;
 };
 
@@ -109,11 +109,6 @@ struct StageTimes {
   double other = 0;
 };
 
-struct PhaseWork {
-  StageTimes stages_ms;
-  std::uint64_t weight_bytes = 0;  // read by products, drafts included
-};
-
 struct SourceStatistics {
   std::size_t drafted = 0;
   std::size_t accepted = 0;
@@ -134,13 +129,44 @@ struct SpeculationStatistics {
   std::map<std::string, SourceStatistics> by_source;
 };
 
+/// Experts of one size: those of the model, or those of its draft head. An expert that several rows
+/// of a forward chose counts once.
+struct ExpertTierStatistics {
+  std::uint64_t hits = 0;             // in memory when asked for
+  std::uint64_t misses = 0;           // not there yet: those being read ahead included
+  std::uint64_t bytes_read = 0;       // everything: reads ahead and repeated ones too
+  std::uint64_t evictions = 0;        // experts that lost their slot
+  std::uint64_t reads_ahead = 0;      // reads on a guess
+  std::uint64_t used_ahead = 0;       // of these, asked for later
+  std::uint64_t dropped_ahead = 0;    // of these, given up before they were complete
+  std::uint64_t from_page_cache = 0;  // experts that were copied from there, not read
+  std::uint64_t failed_reads = 0;     // repeated ones included
+  std::uint64_t n_slots = 0;          // at the end
+  std::uint64_t slot_bytes = 0;
+};
+
+/// Of one request, or of a phase of it.
 struct ExpertStatistics {
-  std::string mode = "resident";
+  std::string mode = "resident";  // "stream"
+  // Both tiers together.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   double hit_rate = 1;
   std::uint64_t bytes_read = 0;
-  double stall_ms = 0;
+  double stall_ms = 0;  // that computing waited for reads
+  ExpertTierStatistics trunk;
+  ExpertTierStatistics draft;
+  // Latency of reading one expert; 0 without reads.
+  double read_p50_ms = 0;
+  double read_p90_ms = 0;
+  double read_p99_ms = 0;
+};
+
+struct PhaseWork {
+  StageTimes stages_ms;
+  std::uint64_t weight_bytes = 0;  // read by products, drafts included
+  double wall_ms = 0;
+  ExpertStatistics experts = {};
 };
 
 struct MemoryUse {

@@ -80,6 +80,10 @@ class Benchmark {
     if (options_.prompt_file) prompt_.text = io::read_text(*options_.prompt_file, kMaxPromptBytes);
     prompt_.seed = options_.seed;
 
+    wanted.plans_drafts = options_.speculate.empty() ||
+                          std::any_of(options_.speculate.begin(),
+                                      options_.speculate.end(),
+                                      [](const auto& setting) { return setting != "none"; });
     foretoken::Engine engine = foretoken::Engine::open(wanted);
     std::vector<BenchResult> results = lay_out(engine);
     MachineWatch watch(engine.model().n_threads, probe_bytes);

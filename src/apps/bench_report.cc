@@ -1,5 +1,6 @@
 #include "apps/bench_report.h"
 
+#include "apps/expert_report.h"
 #include "apps/sizes.h"
 #include "base/error.h"
 #include "json/json.h"
@@ -99,13 +100,10 @@ void write_result(json::Writer& out, const BenchReport& report, const BenchResul
   out.member("weight_bytes_per_token", result.weight_bytes_per_token());
   out.member("bandwidth_share", report.bandwidth_share(result));
   write_speculation(out.key("speculation"), result);
-  const foretoken::ExpertStatistics& experts = result.completion.experts;
-  out.key("experts").begin_object();
-  out.member("mode", experts.mode);
-  out.member("hits", experts.hits).member("misses", experts.misses);
-  out.member("hit_rate", experts.hit_rate).member("bytes_read", experts.bytes_read);
-  out.member("stall_ms", experts.stall_ms);
-  out.end_object();
+  const foretoken::PhaseWork& work = result.work();
+  write_experts(out.key("experts"), work.experts);
+  out.member("drive_bytes_per_s", read_bytes_per_s(work.experts, work.wall_ms));
+  out.member("stall_share", stall_share(work.experts, work.wall_ms));
   out.key("stages_ms").begin_object();
   for (const auto& [name, member] : kStages) out.member(name, result.work().stages_ms.*member);
   out.end_object();
@@ -156,7 +154,8 @@ std::string to_csv(const BenchReport& report) {
       "model,format,weight_bytes,parameters,cpu,threads,isa,kv_type,read_bandwidth_bytes_per_s,"
       "others_share,busy,test,n_prompt,n_gen,depth,speculate,samples,tokens_per_second_median,"
       "tokens_per_second_min,tokens_per_second_max,tokens_per_forward,acceptance,"
-      "weight_bytes_per_token,bandwidth_share";
+      "weight_bytes_per_token,bandwidth_share,experts,expert_hit_rate,drive_bytes_per_s,"
+      "stall_share";
   for (const auto& [name, member] : kStages) out += fmt::format(",{}_ms", name);
   out += "\n";
   const MachineReport& machine = report.machine;
@@ -189,6 +188,12 @@ std::string to_csv(const BenchReport& report) {
                        acceptance(speculation),
                        result.weight_bytes_per_token(),
                        report.bandwidth_share(result));
+    const foretoken::PhaseWork& work = result.work();
+    out += fmt::format(",{},{:.4f},{:.0f},{:.4f}",
+                       work.experts.mode,
+                       work.experts.hit_rate,
+                       read_bytes_per_s(work.experts, work.wall_ms),
+                       stall_share(work.experts, work.wall_ms));
     for (const auto& [name, member] : kStages) {
       out += fmt::format(",{:.3f}", result.work().stages_ms.*member);
     }
@@ -231,6 +236,29 @@ std::string speed_table(const BenchReport& report) {
   return out;
 }
 
+/// Empty unless experts stream.
+std::string expert_table(const BenchReport& report) {
+  std::string rows;
+  for (const BenchResult& result : report.results) {
+    const foretoken::PhaseWork& work = result.work();
+    if (work.experts.mode != "stream") continue;
+    rows += fmt::format(
+        "| {} | {} | {} + {} | {:.1f} % | {} | {}/s | {:.0f} % |\n",
+        result.test.name(),
+        result.test.speculation(),
+        work.experts.trunk.n_slots,
+        work.experts.draft.n_slots,
+        100 * work.experts.hit_rate,
+        format_size(work.experts.bytes_read / result.n_tokens()),
+        format_size(static_cast<std::uint64_t>(read_bytes_per_s(work.experts, work.wall_ms))),
+        100 * stall_share(work.experts, work.wall_ms));
+  }
+  if (rows.empty()) return rows;
+  return "\n| experts | speculate | slots | hits | read/token | from the drive | waiting |\n"
+         "|---|---|---:|---:|---:|---:|---:|\n" +
+         rows;
+}
+
 std::string stage_table(const BenchReport& report) {
   std::string head = "| ms per token | speculate |";
   std::string rule = "|---|---|";
@@ -252,7 +280,7 @@ std::string stage_table(const BenchReport& report) {
 
 std::string to_markdown(const BenchReport& report) {
   const MachineReport& machine = report.machine;
-  std::string out = speed_table(report) + "\n" + stage_table(report) + "\n";
+  std::string out = speed_table(report) + "\n" + stage_table(report) + expert_table(report) + "\n";
   out += fmt::format("{}, {} threads, {}; reads {:.1f} GB/s, {:.0f} GFLOP/s f32",
                      machine.cpu.empty() ? "unknown processor" : machine.cpu,
                      machine.n_threads,

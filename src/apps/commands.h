@@ -28,6 +28,7 @@ void add_tokenize(CLI::App& app, Command& chosen);
 void add_detokenize(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
+void add_plan(CLI::App& app, Command& chosen);
 void add_prove(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_synth(CLI::App& app, Command& chosen);

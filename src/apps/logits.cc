@@ -71,7 +71,10 @@ int run(const LogitsOptions& options) {
   request.tokens = parse_token_ids(options.token_ids);
   request.all_positions = options.all;
   request.n_drafts = options.n_drafts;
-  foretoken::Engine engine = foretoken::Engine::open(engine_options(options.model));
+  foretoken::EngineOptions wanted = engine_options(options.model);
+  wanted.plans_drafts = options.n_drafts > 0;
+  if (options.all) wanted.n_logit_rows = options.model.prefill_chunk;
+  foretoken::Engine engine = foretoken::Engine::open(wanted);
   const foretoken::Evaluation evaluation = engine.evaluate(request);
   ResultWriter result;
   if (options.json) {

@@ -14,7 +14,15 @@ constexpr std::size_t kScalingBudgetUs = 100'000;
 constexpr std::size_t kPeakBudgetUs = 50'000;
 constexpr std::size_t kPageFloats = 1024;
 
-double read_bandwidth(const kernels::Probe& probe, ThreadPool& pool, std::uint64_t buffer_bytes) {
+}  // namespace
+
+bool is_busy(const MachineReport& report) noexcept {
+  return report.others_share > kMostOthersShare || report.thread_scaling < kLeastThreadScaling;
+}
+
+double MachineWatch::read_bandwidth(ThreadPool& pool, std::uint64_t buffer_bytes) {
+  const SteadyClock clock;
+  const kernels::Probe probe(kernels::usable_isas().front(), pool, clock);
   const std::size_t n = buffer_bytes / sizeof(float);
   Buffer buffer(n * sizeof(float));
   const std::span<float> floats = buffer.as<float>(n);
@@ -28,18 +36,12 @@ double read_bandwidth(const kernels::Probe& probe, ThreadPool& pool, std::uint64
   return probe.read_bytes_per_s(floats, kReadPasses);
 }
 
-}  // namespace
-
-bool is_busy(const MachineReport& report) noexcept {
-  return report.others_share > kMostOthersShare || report.thread_scaling < kLeastThreadScaling;
-}
-
 MachineWatch::MachineWatch(std::size_t n_threads, std::uint64_t buffer_bytes)
     : pool_(n_threads), probe_(kernels::usable_isas().front(), pool_, clock_) {
   start_ = io::cpu_times();
   report_.cpu = io::cpu_name();
   report_.n_threads = n_threads;
-  report_.read_bytes_per_s = read_bandwidth(probe_, pool_, buffer_bytes);
+  report_.read_bytes_per_s = read_bandwidth(pool_, buffer_bytes);
   report_.f32_ops_per_s = probe_.f32_ops_per_s(n_threads, kPeakBudgetUs);
   report_.int8_ops_per_s = probe_.int8_ops_per_s(kPeakBudgetUs);
   report_.thread_scaling = thread_scaling();

@@ -41,6 +41,10 @@ class MachineWatch {
   /// Measures once more and looks back at the time between.
   MachineReport finish();
 
+  /// Bytes per second that the pool's threads together read of a buffer of that size. Throws
+  /// ResourceExhausted.
+  static double read_bandwidth(ThreadPool& pool, std::uint64_t buffer_bytes);
+
  private:
   double thread_scaling() const;
 

@@ -29,6 +29,7 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
                                      ft::apps::add_detokenize,
                                      ft::apps::add_convert,
                                      ft::apps::add_inspect,
+                                     ft::apps::add_plan,
                                      ft::apps::add_prove,
                                      ft::apps::add_bench,
                                      ft::apps::add_synth};

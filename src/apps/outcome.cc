@@ -1,5 +1,6 @@
 #include "apps/outcome.h"
 
+#include "apps/expert_report.h"
 #include "apps/sizes.h"
 
 #include <cstdint>
@@ -105,15 +106,7 @@ void write_speculation(json::Writer& out, const foretoken::SpeculationStatistics
 }
 
 void write_resources(json::Writer& out, const foretoken::Completion& completion) {
-  const foretoken::ExpertStatistics& experts = completion.experts;
-  out.key("experts").begin_object();
-  out.member("mode", experts.mode);
-  out.member("hits", experts.hits);
-  out.member("misses", experts.misses);
-  out.member("hit_rate", experts.hit_rate);
-  out.member("bytes_read", experts.bytes_read);
-  out.member("stall_ms", experts.stall_ms);
-  out.end_object();
+  write_experts(out.key("experts"), completion.experts);
   const foretoken::MemoryUse& memory = completion.memory;
   out.key("memory").begin_object();
   out.member("budget_bytes", memory.budget_bytes);
@@ -213,6 +206,7 @@ std::string statistics_text(const Outcome& outcome,
                      completion.stop ? fmt::format(" at '{}'", *completion.stop) : std::string(),
                      completion.seed);
   out += speculation_text(completion.speculation);
+  out += experts_text(completion.experts, timings.prompt_ms + timings.predicted_ms);
   if (is_verbose) out += verbose_text(outcome, model);
   return out;
 }

@@ -1,5 +1,6 @@
 // foretoken prove: the same request with speculation on and off, one thread and several, in prefill
-// chunks of several sizes. All must agree bit for bit.
+// chunks of several sizes, and, where a container can stream, with pools of experts of several
+// sizes and reading ahead on and off. All must agree bit for bit.
 #include "apps/commands.h"
 #include "apps/difference.h"
 #include "apps/options.h"
@@ -8,6 +9,7 @@
 #include "apps/result_writer.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "engine/open_engine.h"
 #include "json/json.h"
 
 #include <algorithm>
@@ -45,10 +47,25 @@ struct Variant {
   std::size_t n_threads = 1;
   std::size_t chunk = kDefaultPrefillChunk;
 
-  std::string options() const {
+  /// With the options of the engine it runs on.
+  std::string options(const std::string& engine) const {
     std::string out = "--speculate " + speculate;
     if (speculate != "none") out += " --draft-tokens " + draft_tokens;
-    return out + fmt::format(" --threads {} --prefill-chunk {}", n_threads, chunk);
+    return out + fmt::format(" --threads {} --prefill-chunk {}{}", n_threads, chunk, engine);
+  }
+};
+
+/// An engine that variants run on.
+struct Setting {
+  std::size_t n_threads = 1;
+  std::uint64_t stream_budget_bytes = 0;  // 0: experts as the user asked
+  std::string lookahead = {};
+
+  bool streams() const noexcept { return stream_budget_bytes > 0; }
+  std::string options() const {
+    if (!streams()) return {};
+    return fmt::format(
+        " --experts stream --ram-budget {} --lookahead {}", stream_budget_bytes, lookahead);
   }
 };
 
@@ -85,10 +102,11 @@ std::vector<std::size_t> chunks(const ProveOptions& options) {
 
 std::vector<Variant> variants(const ProveOptions& options,
                               const foretoken::ModelInfo& model,
-                              std::size_t n_threads) {
+                              const Setting& setting) {
   std::vector<Variant> out;
+  const std::size_t n_threads = setting.n_threads;
   for (const std::size_t chunk : chunks(options)) {
-    if (n_threads != 1 || chunk != kDefaultPrefillChunk)
+    if (setting.streams() || n_threads != 1 || chunk != kDefaultPrefillChunk)
       out.push_back({"none", "0", n_threads, chunk});
     for (const std::string& speculate : source_lists(options, model)) {
       if (speculate == "none") continue;
@@ -100,6 +118,33 @@ std::vector<Variant> variants(const ProveOptions& options,
   return out;
 }
 
+/// As asked, then, if experts can stream, with the smallest pool and one of half the experts.
+std::vector<Setting> settings(const ProveOptions& options) {
+  const std::size_t many = std::max<std::size_t>(compute_threads(options.model.n_threads), 2);
+  std::vector<Setting> out = {{.n_threads = 1}, {.n_threads = many}};
+  if (options.model.experts == "resident") return out;
+  foretoken::EngineOptions wanted = engine_options(options.model);
+  const engine::ModelPlan any = engine::plan_model(wanted);
+  const bool can_stream = any.needs.trunk.slot_bytes > 0 &&
+                          (any.needs.draft.n_layers == 0 || any.needs.draft.slot_bytes > 0);
+  if (!can_stream) return out;
+  wanted.experts = "stream";
+  const engine::MemoryPlan plan = engine::plan_model(wanted).parts.memory;
+  const std::uint64_t least = plan.least_budget_bytes;
+  std::uint64_t half = least;
+  for (const engine::SlotPlan* tier : {&plan.trunk, &plan.draft}) {
+    half += (tier->n_experts - tier->least_slots) * tier->slot_bytes / 2;
+  }
+  const bool has_room = wanted.ram_budget_bytes == 0 || half <= wanted.ram_budget_bytes;
+  out.push_back({1, least, "off"});
+  out.push_back({many, least, "on"});
+  if (has_room) {
+    out.push_back({1, half, "on"});
+    out.push_back({many, half, "off"});
+  }
+  return out;
+}
+
 class Proof {
  public:
   Proof(const ProveOptions& options, Environment& environment)
@@ -107,11 +152,8 @@ class Proof {
 
   /// Runs all cases; returns the exit status.
   int run() {
-    std::vector<std::size_t> thread_counts = {1};
-    const std::size_t n_threads = compute_threads(options_.model.n_threads);
-    thread_counts.push_back(std::max<std::size_t>(n_threads, 2));
-    for (const std::size_t n : thread_counts) {
-      run_engine(n);
+    for (const Setting& setting : settings(options_)) {
+      run_engine(setting);
       if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     }
     report();
@@ -119,19 +161,24 @@ class Proof {
   }
 
  private:
-  void run_engine(std::size_t n_threads) {
+  void run_engine(const Setting& setting) {
     foretoken::EngineOptions wanted = engine_options(options_.model);
-    wanted.n_threads = n_threads;
+    wanted.n_threads = setting.n_threads;
+    if (setting.streams()) {
+      wanted.experts = "stream";
+      wanted.ram_budget_bytes = setting.stream_budget_bytes;
+      wanted.lookahead = setting.lookahead;
+    }
     foretoken::Engine engine = foretoken::Engine::open(wanted);
     if (request_.prompt.empty()) prepare(engine);
     if (environment_.interrupts.was_interrupted()) return;
-    const std::vector<Variant> all = variants(options_, engine.model(), n_threads);
-    ProgressBar bar(fmt::format("proving, {} threads", n_threads),
+    const std::vector<Variant> all = variants(options_, engine.model(), setting);
+    ProgressBar bar(fmt::format("proving, {} threads{}", setting.n_threads, setting.options()),
                     options_.output.wants_progress());
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Outcome outcome = generate(engine, all[i]);
       if (environment_.interrupts.was_interrupted()) return;
-      add_case(all[i].options(), outcome);
+      add_case(all[i].options(setting.options()), outcome);
       bar.update(i + 1, all.size());
     }
   }
@@ -216,9 +263,11 @@ class Proof {
 }  // namespace
 
 void add_prove(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("prove",
-                                         "Run a request with speculation on and off, one thread "
-                                         "and several, all chunk sizes; compare bit for bit");
+  CLI::App* command =
+      app.add_subcommand("prove",
+                         "Run a request with speculation on and off, one thread "
+                         "and several, all chunk sizes, experts resident and streamed; "
+                         "compare bit for bit");
   auto options = std::make_shared<ProveOptions>();
   add_prompt_options(*command, options->prompt);
   add_generation_options(*command, options->generation);

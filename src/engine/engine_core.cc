@@ -1,6 +1,7 @@
 #include "engine/engine_core.h"
 
 #include "base/error.h"
+#include "io/memory_limits.h"
 #include "io/process_memory.h"
 
 #include <algorithm>
@@ -14,6 +15,16 @@ EngineCore::EngineCore(EngineParts parts) : parts_(std::move(parts)) {
   FT_CHECK(parts_.context > 0 && parts_.prefill_chunk > 0);
   workspace_ = parts_.model->new_workspace();
   sample_peak_anonymous_bytes();
+  if (parts_.store == nullptr) return;
+  guard_.emplace(
+      parts_.memory,
+      MemoryGuardDeps{
+          .clock = *parts_.clock,
+          .anonymous_bytes = [this] { return sample_anonymous_bytes(); },
+          .limits = io::memory_limits,
+          .shrink = [store = parts_.store.get()](
+                        experts::Tier tier, std::size_t n_slots) { store->shrink(tier, n_slots); },
+          .warn = parts_.warn});
 }
 
 EngineCore::~EngineCore() {
@@ -34,8 +45,14 @@ const speculation::DraftProvider& EngineCore::provider(std::string_view name) {
 }
 
 std::uint64_t EngineCore::sample_peak_anonymous_bytes() noexcept {
-  peak_anonymous_bytes_ = std::max(peak_anonymous_bytes_, io::process_memory().anonymous_bytes);
+  sample_anonymous_bytes();
   return peak_anonymous_bytes_;
+}
+
+std::uint64_t EngineCore::sample_anonymous_bytes() noexcept {
+  const std::uint64_t now = io::process_memory().anonymous_bytes;
+  peak_anonymous_bytes_ = std::max(peak_anonymous_bytes_, now);
+  return now;
 }
 
 }  // namespace ft::engine

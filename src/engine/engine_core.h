@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "cache/kv_cache.h"
+#include "engine/memory_guard.h"
 #include "engine/memory_plan.h"
 #include "engine/model_text.h"
 #include "engine/sampling_defaults.h"
@@ -18,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +45,7 @@ struct EngineParts {
   std::size_t prefill_chunk = 0;  // prompt tokens per forward
   std::size_t n_logit_rows = 0;   // of a forward, at most; 0: any number
   MemoryPlan memory;
+  bool has_budget = false;                     // memory.budget_bytes is a promise
   std::function<void(std::string_view)> warn;  // may be empty
   bool saves_expert_usage = false;             // when the engine closes
   double load_ms = 0;
@@ -76,11 +79,21 @@ class EngineCore {
   /// Looks at the process now; the largest of all looks. The kernel keeps no peak of anonymous
   /// pages alone.
   std::uint64_t sample_peak_anonymous_bytes() noexcept;
+  /// Between rounds, chunks and layers: gives memory back if it is short.
+  void check_memory() {
+    if (guard_) guard_->check();
+  }
+  experts::ExpertStats expert_stats() const {
+    return parts_.store ? parts_.store->stats() : experts::ExpertStats();
+  }
 
  private:
+  std::uint64_t sample_anonymous_bytes() noexcept;
+
   EngineParts parts_;
   std::unique_ptr<models::Workspace> workspace_;
   std::uint64_t peak_anonymous_bytes_ = 0;
+  std::optional<MemoryGuard> guard_;  // if experts stream
 };
 
 }  // namespace ft::engine

@@ -99,6 +99,7 @@ foretoken::Evaluation evaluate(EngineCore& core,
   }
   foretoken::Evaluation out;
   for (std::size_t first = 0; first < prompt.size();) {
+    core.check_memory();
     const std::size_t n = std::min(chunk, prompt.size() - first);
     const bool is_last = first + n == prompt.size();
     const std::size_t n_rows = request.all_positions ? n : std::size_t{is_last};
@@ -116,6 +117,7 @@ foretoken::Evaluation evaluate(EngineCore& core,
     if (history) observe(*history, model, prompt, first, result.taps[0]);
     first += n;
   }
+  if (history) history->set_stop(stop);
   if (history) draft(*history, prompt, request.n_drafts, out.logits.back(), out);
   return out;
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/work_meter.h"
 #include "engine/errors.h"
+#include "engine/expert_counts.h"
 #include "engine/session.h"
 #include "engine/speculation_recorder.h"
 #include "engine/trace.h"
@@ -28,15 +29,17 @@ double per_second(std::size_t n, double ms) {
 
 foretoken::PhaseWork phase_work(const WorkTotals& totals) {
   const auto ms = [&totals](Stage stage) { return milliseconds(totals.us(stage)); };
-  return {.stages_ms = {.attention = ms(Stage::kAttention),
-                        .indexer = ms(Stage::kIndexer),
-                        .experts = ms(Stage::kExperts),
-                        .dense = ms(Stage::kDense),
-                        .head = ms(Stage::kHead),
-                        .sampling = ms(Stage::kSampling),
-                        .draft = ms(Stage::kDraft),
-                        .other = ms(Stage::kOther)},
-          .weight_bytes = totals.weight_bytes};
+  foretoken::PhaseWork out;
+  out.stages_ms = {.attention = ms(Stage::kAttention),
+                   .indexer = ms(Stage::kIndexer),
+                   .experts = ms(Stage::kExperts),
+                   .dense = ms(Stage::kDense),
+                   .head = ms(Stage::kHead),
+                   .sampling = ms(Stage::kSampling),
+                   .draft = ms(Stage::kDraft),
+                   .other = ms(Stage::kOther)};
+  out.weight_bytes = totals.weight_bytes;
+  return out;
 }
 
 /// Everything between a session's committed tokens and the events of a stream: text,
@@ -110,6 +113,20 @@ class Output {
   std::size_t n_tokens_ = 0;
 };
 
+constexpr std::int64_t kProgressIntervalUs = 200'000;
+
+/// A request that ends, whatever way, leaves no callback behind.
+struct WorkspaceSilence {
+  models::Workspace& workspace;
+
+  explicit WorkspaceSilence(models::Workspace& of) noexcept : workspace(of) {}
+  ~WorkspaceSilence() { workspace.set_progress({}); }
+  WorkspaceSilence(const WorkspaceSilence&) = delete;
+  WorkspaceSilence& operator=(const WorkspaceSilence&) = delete;
+  WorkspaceSilence(WorkspaceSilence&&) = delete;
+  WorkspaceSilence& operator=(WorkspaceSilence&&) = delete;
+};
+
 class Generation final : public Job {
  public:
   Generation(EngineCore& core,
@@ -140,6 +157,8 @@ class Generation final : public Job {
 
  private:
   foretoken::Completion generate() {
+    at_start_ = core_.expert_stats();
+    const WorkspaceSilence silence(core_.workspace());
     Session session(
         core_,
         {.sampling = resolve_sampling(
@@ -167,12 +186,12 @@ class Generation final : public Job {
     n_prefilled_ = 0;
     prefill_start_us_ = now_us();
     prefill_end_us_ = prefill_start_us_;
-    at_prefill_start_ = work_so_far();
+    at_prefill_start_ = mark();
     const ConstMatrix logits = feed(session, 0);
-    at_prefill_end_ = work_so_far();
+    at_prefill_end_ = mark();
     const Token first = session.first_token(logits);
     first_token_us_ = now_us();
-    at_first_token_ = work_so_far();
+    at_first_token_ = mark();
     send(output_.take({&first, 1}, logits));
     core_.sample_peak_anonymous_bytes();
   }
@@ -186,7 +205,10 @@ class Generation final : public Job {
     while (session.n_unfed() > n_left) {
       if (stop_.stop_requested()) throw Cancelled();
       const std::size_t n = std::min(chunk, session.n_unfed() - n_left);
+      core_.check_memory();
+      follow_layers(request_.prompt.size() - session.n_unfed(), n);
       logits = session.prefill(n, stop_);
+      core_.workspace().set_progress({});
       n_prefilled_ += n;
       prefill_end_us_ = now_us();
       channel_->push(foretoken::PrefillProgress{request_.prompt.size() - session.n_unfed(),
@@ -195,7 +217,36 @@ class Generation final : public Job {
     return logits;
   }
 
-  WorkTotals work_so_far() { return meter_ ? meter_->totals() : WorkTotals(); }
+  /// What is measured of a phase: its end's values less its start's.
+  struct Mark {
+    std::int64_t at_us = 0;
+    WorkTotals work;
+    experts::ExpertStats experts;
+  };
+  Mark mark() {
+    if (!meter_) return {};
+    return {now_us(), meter_->totals(), core_.expert_stats()};
+  }
+  static foretoken::PhaseWork phase(const Mark& start, const Mark& end) {
+    foretoken::PhaseWork out = phase_work(end.work.since(start.work));
+    out.wall_ms = milliseconds(end.at_us - start.at_us);
+    out.experts = experts_between(start.experts, end.experts);
+    return out;
+  }
+
+  /// A chunk over many streamed layers takes long: tells how far it is, at most every
+  /// kProgressIntervalUs.
+  void follow_layers(std::size_t n_fed, std::size_t n_chunk) {
+    if (core_.parts().store == nullptr) return;
+    core_.workspace().set_progress(
+        [this, n_fed, n_chunk](std::size_t n_done, std::size_t n_layers) {
+          core_.check_memory();
+          if (now_us() - last_progress_us_ < kProgressIntervalUs) return;
+          last_progress_us_ = now_us();
+          channel_->push(foretoken::PrefillProgress{n_fed + n_chunk * n_done / n_layers,
+                                                    request_.prompt.size()});
+        });
+  }
 
   void decode(Session& session) {
     for (std::size_t round = 0; !output_.finish(); ++round) {
@@ -205,9 +256,16 @@ class Generation final : public Job {
         return;
       }
       const std::size_t pending_position = session.tokens().size() - 1;
+      core_.check_memory();
+      experts::ExpertStats before;
+      if (request_.trace) before = core_.expert_stats();
       const RoundReport report = session.round(request_.max_tokens - output_.n_tokens(), stop_);
       recorder_.add_round(report.source, report.result.drafts.size(), report.result.n_accepted);
-      if (request_.trace) request_.trace(trace_line(report, round, pending_position));
+      if (request_.trace) {
+        request_.trace(trace_line(report,
+                                  experts_between(before, core_.expert_stats()),
+                                  {.round = round, .position = pending_position}));
+      }
       send(output_.take(session.tokens().last(report.result.n_committed), report.result.logits));
     }
   }
@@ -229,11 +287,16 @@ class Generation final : public Job {
     out.seed = session.sampling().seed;
     out.usage = {request_.prompt.size(), n_tokens, 0};
     if (meter_ && n_tokens > 0) {
-      out.prompt_work = phase_work(at_prefill_end_.since(at_prefill_start_));
-      out.predicted_work = phase_work(work_so_far().since(at_first_token_));
+      out.prompt_work = phase(at_prefill_start_, at_prefill_end_);
+      out.predicted_work = phase(at_first_token_, mark());
     }
     out.timings = timings(n_tokens);
     out.speculation = recorder_.summary(n_tokens);
+    out.experts = experts_between(at_start_, core_.expert_stats());
+    if (core_.parts().has_budget) out.memory.budget_bytes = core_.parts().memory.budget_bytes;
+    for (const auto* tier : {&out.experts.trunk, &out.experts.draft}) {
+      out.memory.expert_cache_bytes += tier->n_slots * tier->slot_bytes;
+    }
     out.memory.peak_anonymous_bytes = core_.sample_peak_anonymous_bytes();
     out.memory.kv_bytes = session.cache_bytes();
     out.memory.draft_kv_bytes = session.draft_cache_bytes();
@@ -265,9 +328,11 @@ class Generation final : public Job {
   Output output_;  // refers to request_
   SpeculationRecorder recorder_;
   std::optional<WorkMeter> meter_;
-  WorkTotals at_prefill_start_;
-  WorkTotals at_prefill_end_;
-  WorkTotals at_first_token_;
+  experts::ExpertStats at_start_;
+  Mark at_prefill_start_;
+  Mark at_prefill_end_;
+  Mark at_first_token_;
+  std::int64_t last_progress_us_ = 0;
   std::size_t n_prefilled_ = 0;
   std::int64_t prefill_start_us_ = 0;
   std::int64_t prefill_end_us_ = 0;

@@ -24,7 +24,7 @@ constexpr std::uint64_t kHeldSlack = kMi;
 constexpr std::uint64_t kSystemPart = 32;
 constexpr std::uint64_t kMostSystemReserve = 512 * kMi;
 // Fewer positions are no change that helps anybody.
-constexpr std::uint64_t kLeastContext = 16;
+constexpr std::size_t kLeastContext = 16;
 // The draft tier may have so many rows' experts before the trunk has all of its own. A chain of
 // drafts asks for one row's experts of one layer again and again, and they are a hundredth of a
 // round's work.
@@ -77,15 +77,16 @@ void share_out(std::uint64_t room, bool drafts, SlotPlan& trunk, SlotPlan& draft
 /// One of the two ways to place experts.
 class Layout {
  public:
-  Layout(const MemoryPlanRequest& request, bool streams) : request_(request) {
-    const models::MemoryNeeds& needs = request.needs;
+  Layout(const MemoryPlanRequest& request, bool streams)
+      : request_(request), needs_(request.needs_of(request.use)) {
+    const models::MemoryNeeds& needs = needs_;
     plan_.streams = streams;
     plan_.mapped_bytes = needs.mapped_bytes;
     add("program so far", request.held_bytes);
     add("packed weights", needs.packed_bytes);
     if (streams) {
       plan_.trunk = least_slots(needs.trunk, true);
-      plan_.draft = least_slots(needs.draft, request.drafts);
+      plan_.draft = least_slots(needs.draft, request.use.drafts);
       add("expert pool", plan_.trunk.bytes());
       add("expert pool of drafts", plan_.draft.bytes());
     } else {
@@ -95,7 +96,7 @@ class Layout {
       }
     }
     add("cache", needs.kv_bytes);
-    if (request.drafts) add("cache of drafts", needs.draft_kv_bytes);
+    if (request.use.drafts) add("cache of drafts", needs.draft_kv_bytes);
     add("workspaces", needs.workspace_bytes);
     if (streams) add("reading", kReadingBytes);
     const std::uint64_t planned = plan_.planned_bytes() - request.held_bytes;
@@ -105,6 +106,10 @@ class Layout {
     set_budget();
   }
 
+  bool can_stream() const noexcept {
+    return needs_.trunk.slot_bytes > 0 &&
+           (needs_.draft.n_layers == 0 || needs_.draft.slot_bytes > 0);
+  }
   bool fits() const noexcept { return !bound_ || least_bytes_ <= *bound_; }
 
   MemoryPlan take() {
@@ -145,7 +150,7 @@ class Layout {
       room = (*bound_ - least_bytes_) / (kReservePart + 1) * kReservePart;
     }
     const std::uint64_t before = plan_.trunk.bytes() + plan_.draft.bytes();
-    share_out(room, request_.drafts, plan_.trunk, plan_.draft);
+    share_out(room, request_.use.drafts, plan_.trunk, plan_.draft);
     if (plan_.trunk.n_slots > 0) term("expert pool") = plan_.trunk.bytes();
     if (plan_.draft.n_slots > 0) term("expert pool of drafts") = plan_.draft.bytes();
     const std::uint64_t added = plan_.trunk.bytes() + plan_.draft.bytes() - before;
@@ -159,7 +164,7 @@ class Layout {
     const bool is_mapped_largest = is_machine_too_small() && plan_.mapped_bytes > largest->bytes;
     std::string out = fmt::format(
         "memory: {} with experts {} needs {}",
-        request_.drafts && request_.needs.draft_kv_bytes > 0 ? "decoding with drafts" : "decoding",
+        request_.use.drafts && needs_.draft_kv_bytes > 0 ? "decoding with drafts" : "decoding",
         plan_.streams ? "streamed" : "resident",
         text_of(least_bytes_));
     if (is_machine_too_small()) {
@@ -191,42 +196,53 @@ class Layout {
   /// Each alone makes it fit.
   std::vector<std::string> changes() const {
     std::vector<std::string> out;
-    const models::MemoryNeeds& needs = request_.needs;
     if (!is_machine_too_small()) {
       out.push_back(fmt::format("--ram-budget {}Mi or more", plan_.least_budget_bytes / kMi));
     }
-    const std::uint64_t short_of = least_bytes_ + kHeldSlack - std::min(least_bytes_, *bound_);
-    const std::uint64_t caches =
-        needs.kv_bytes + (request_.drafts ? needs.draft_kv_bytes : std::uint64_t{0});
-    if (request_.context > 0 && caches > short_of) {
-      const std::uint64_t position = (caches + request_.context - 1) / request_.context;
-      const std::uint64_t context = (caches - short_of) / position;
-      if (context >= kLeastContext) {
-        out.push_back(fmt::format("--context {} or less", context));
-      }
-    }
-    const auto fits_as = [this](bool streams, bool drafts) {
-      MemoryPlanRequest other = request_;
-      other.drafts = drafts;
-      other.held_bytes += kHeldSlack;
-      return Layout(other, streams).fits();
-    };
-    if (request_.drafts && fits_as(plan_.streams, false)) {
-      out.emplace_back("--speculate none");
-    }
-    if (!plan_.streams && can_stream(needs) && fits_as(true, request_.drafts)) {
+    const models::MemoryUse& use = request_.use;
+    const std::size_t context = most(kLeastContext, use.context, &models::MemoryUse::context);
+    if (context > 0) out.push_back(fmt::format("--context {} or less", context));
+    // A round's rows are a forward too.
+    const std::size_t chunk = most(use.n_logits, use.n_rows, &models::MemoryUse::n_rows);
+    if (chunk > 0) out.push_back(fmt::format("--prefill-chunk {} or less", chunk));
+    models::MemoryUse undrafted = use;
+    undrafted.drafts = false;
+    if (use.drafts && fits_with(undrafted, plan_.streams)) out.emplace_back("--speculate none");
+    if (!plan_.streams && can_stream() && fits_with(use, true)) {
       out.emplace_back("--experts stream");
     }
     return out;
   }
 
- public:
-  static bool can_stream(const models::MemoryNeeds& needs) {
-    return needs.trunk.slot_bytes > 0 && (needs.draft.n_layers == 0 || needs.draft.slot_bytes > 0);
+  /// Also if the process holds a little more next time.
+  bool fits_with(const models::MemoryUse& use, bool streams) const {
+    MemoryPlanRequest other = request_;
+    other.use = use;
+    other.held_bytes += kHeldSlack;
+    return Layout(other, streams).fits();
+  }
+
+  /// The largest value in [least, now) that fits, 0 if none does.
+  std::size_t most(std::size_t least,
+                   std::size_t now,
+                   std::size_t models::MemoryUse::*value) const {
+    const auto fits = [&](std::size_t n) {
+      models::MemoryUse use = request_.use;
+      use.*value = n;
+      return fits_with(use, plan_.streams);
+    };
+    if (least >= now || !fits(least)) return 0;
+    std::size_t does_not = now;
+    while (does_not - least > 1) {
+      const std::size_t middle = least + (does_not - least) / 2;
+      (fits(middle) ? least : does_not) = middle;
+    }
+    return least;
   }
 
  private:
   const MemoryPlanRequest& request_;
+  models::MemoryNeeds needs_;
   MemoryPlan plan_;
   std::uint64_t least_bytes_ = 0;       // anonymous, with the smallest pool
   std::uint64_t asked_ = 0;             // the budget asked for
@@ -257,7 +273,7 @@ MemoryPlan plan_memory(const MemoryPlanRequest& request) {
       break;
   }
   Layout resident(request, false);
-  if (resident.fits() || !Layout::can_stream(request.needs)) return resident.take();
+  if (resident.fits() || !resident.can_stream()) return resident.take();
   return Layout(request, true).take();
 }
 

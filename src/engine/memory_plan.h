@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,13 @@ namespace ft::engine {
 enum class ExpertPlacement : std::uint8_t { kAuto, kResident, kStream };
 
 struct MemoryPlanRequest {
-  models::MemoryNeeds needs;  // for `context` positions, with or without drafts
+  /// Asked again for smaller uses when this one does not fit.
+  std::function<models::MemoryNeeds(const models::MemoryUse&)> needs_of;
+  models::MemoryUse use;
   ExpertPlacement experts = ExpertPlacement::kAuto;
   std::uint64_t budget_bytes = 0;  // 0: what the limits leave
   std::uint64_t held_bytes = 0;    // anonymous memory of the process now
   io::MemoryLimits limits;
-  std::size_t context = 0;
-  bool drafts = true;  // with the model's own head
 };
 
 struct MemoryTerm {

@@ -74,24 +74,29 @@ void check_options(const foretoken::EngineOptions& options) {
   static_cast<void>(lookahead(options));
 }
 
-MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
-                   const foretoken::EngineOptions& options,
-                   const EngineParts& parts) {
+models::MemoryUse use_of(const foretoken::EngineOptions& options, const EngineParts& parts) {
   models::MemoryUse use;
   use.n_rows = std::max(parts.prefill_chunk, kRoundRows);
-  use.n_logits = parts.n_logit_rows;
+  use.n_logits = std::min(parts.n_logit_rows, use.n_rows);
   use.context = parts.context;
   use.kv_type = parts.kv_type;
   use.drafts = options.plans_drafts;
   use.draft_format = draft_format_of(options);
+  return use;
+}
+
+MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
+                   const foretoken::EngineOptions& options,
+                   const EngineParts& parts) {
   MemoryPlanRequest request;
-  request.needs = models::memory_needs(checkpoint, *parts.backend, use);
+  request.needs_of = [&](const models::MemoryUse& other) {
+    return models::memory_needs(checkpoint, *parts.backend, other);
+  };
+  request.use = use_of(options, parts);
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
   request.limits = io::memory_limits();
   request.held_bytes = io::process_memory().anonymous_bytes;
-  request.context = parts.context;
-  request.drafts = options.plans_drafts;
   return plan_memory(request);
 }
 
@@ -153,12 +158,10 @@ std::string folder_name(const std::filesystem::path& folder) {
   return (error ? folder : real).filename().string();
 }
 
-}  // namespace
-
-EngineParts open_parts(const foretoken::EngineOptions& options) {
-  EngineParts parts;
+/// What comes before a model can be planned for.
+checkpoint::Checkpoint open_checkpoint(const foretoken::EngineOptions& options,
+                                       EngineParts& parts) {
   parts.clock = std::make_shared<const SteadyClock>();
-  const std::int64_t start_us = parts.clock->now_us();
   check_options(options);
   parts.kv_type = kv_type_of(options);
   const kernels::Isa isa = isa_of(options);
@@ -173,6 +176,31 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
     parts.text = std::make_shared<const ModelText>(ModelText::open(folder, parts.clock));
   }
   set_sizes(options, checkpoint, parts);
+  return checkpoint;
+}
+
+}  // namespace
+
+ModelPlan plan_model(const foretoken::EngineOptions& options) {
+  ModelPlan out;
+  checkpoint::Checkpoint checkpoint = open_checkpoint(options, out.parts);
+  if (expert_placement(options) == ExpertPlacement::kStream) {
+    out.layers = streamed_layers(checkpoint, options, *out.parts.backend);
+  }
+  out.parts.memory = plan_of(checkpoint, options, out.parts);
+  const models::MemoryUse use = use_of(options, out.parts);
+  out.needs = models::memory_needs(checkpoint, *out.parts.backend, use);
+  if (out.parts.memory.streams && out.layers.empty()) {
+    out.layers = streamed_layers(checkpoint, options, *out.parts.backend);
+  }
+  return out;
+}
+
+EngineParts open_parts(const foretoken::EngineOptions& options) {
+  const SteadyClock clock;
+  const std::int64_t start_us = clock.now_us();
+  EngineParts parts;
+  checkpoint::Checkpoint checkpoint = open_checkpoint(options, parts);
   place_experts(checkpoint, options, parts);
   parts.model =
       models::load_model(std::move(checkpoint),
@@ -185,8 +213,9 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
                           .progress = options.load_progress});
   parts.draw_seed = draw_seed;
   parts.warn = options.warn;
+  parts.has_budget = parts.store != nullptr || options.ram_budget_bytes > 0;
   parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
-  parts.load_ms = static_cast<double>(parts.clock->now_us() - start_us) / 1000;
+  parts.load_ms = static_cast<double>(clock.now_us() - start_us) / 1000;
   return parts;
 }
 

@@ -14,14 +14,16 @@ std::int64_t rounded(double us) {
 
 }  // namespace
 
-std::string trace_line(const RoundReport& report, std::size_t round, std::size_t position) {
+std::string trace_line(const RoundReport& report,
+                       const foretoken::ExpertStatistics& experts,
+                       const TracePlace& place) {
   const speculation::RoundResult& result = report.result;
   const std::int64_t actual_us =
       result.draft_us + result.forward_us + result.verify_us + result.observe_us;
   json::Writer out;
   out.begin_object();
-  out.member("round", static_cast<std::uint64_t>(round));
-  out.member("position", static_cast<std::uint64_t>(position));
+  out.member("round", std::uint64_t{place.round});
+  out.member("position", std::uint64_t{place.position});
   if (report.source.empty()) {
     out.key("source").null();
   } else {
@@ -32,7 +34,9 @@ std::string trace_line(const RoundReport& report, std::size_t round, std::size_t
   for (const Token token : result.drafts) out.value(token);
   out.end_array();
   out.member("accepted", static_cast<std::uint64_t>(result.n_accepted));
-  out.member("missing_experts", std::uint64_t{0});
+  out.member("missing_experts", experts.misses);
+  out.member("expert_bytes", experts.bytes_read);
+  out.member("stall_us", rounded(experts.stall_ms * 1000));
   out.member("predicted_us", rounded(report.plan.predicted_us));
   out.member("actual_us", actual_us);
   out.member("reason", speculation::to_string(report.plan.reason));

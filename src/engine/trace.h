@@ -8,7 +8,14 @@
 
 namespace ft::engine {
 
-/// `round` counts from 0; `position` is that of the round's pending token.
-std::string trace_line(const RoundReport& report, std::size_t round, std::size_t position);
+struct TracePlace {
+  std::size_t round = 0;     // from 0
+  std::size_t position = 0;  // of the round's pending token
+};
+
+/// `experts`: what the round asked of the store.
+std::string trace_line(const RoundReport& report,
+                       const foretoken::ExpertStatistics& experts,
+                       const TracePlace& place);
 
 }  // namespace ft::engine

@@ -3,6 +3,7 @@
 // callers add results in the router's order, whatever the order of arrival.
 #pragma once
 
+#include "experts/latency_histogram.h"
 #include "kernels/kernels.h"
 
 #include <cstddef>
@@ -46,6 +47,7 @@ struct ExpertStats {
   std::int64_t read_p50_us = 0;
   std::int64_t read_p90_us = 0;
   std::int64_t read_p99_us = 0;
+  LatencyHistogram read_latencies;  // what they come from
 };
 
 /// The experts of one acquire(). In use are those that the last next() returned: until the call

@@ -23,4 +23,11 @@ std::int64_t LatencyHistogram::percentile(double share) const noexcept {
   return static_cast<std::int64_t>(std::floor(std::exp2(doublings)));
 }
 
+LatencyHistogram LatencyHistogram::since(const LatencyHistogram& earlier) const noexcept {
+  LatencyHistogram out;
+  for (std::size_t i = 0; i < kSteps; ++i) out.counts_[i] = counts_[i] - earlier.counts_[i];
+  out.n_ = n_ - earlier.n_;
+  return out;
+}
+
 }  // namespace ft::experts

@@ -13,6 +13,8 @@ class LatencyHistogram {
   /// The latency that `share` of them, in (0, 1], did not exceed, rounded up to the end of its
   /// step; 0 without any.
   std::int64_t percentile(double share) const noexcept;
+  /// What was added after `earlier`, a copy of this one.
+  LatencyHistogram since(const LatencyHistogram& earlier) const noexcept;
 
  private:
   // 8 steps per doubling; the last holds everything from 2^36 us (19 hours).

@@ -158,7 +158,8 @@ ExpertStats StreamingStore::Core::stats() const {
                     .stall_us = stall_us_,
                     .read_p50_us = latencies_.percentile(0.5),
                     .read_p90_us = latencies_.percentile(0.9),
-                    .read_p99_us = latencies_.percentile(0.99)};
+                    .read_p99_us = latencies_.percentile(0.99),
+                    .read_latencies = latencies_};
   for (const TierState& tier : tiers_) {
     TierStats& out = &tier == &tiers_[0] ? stats.trunk : stats.draft;
     out.evictions = tier.pool.n_evictions();

@@ -117,6 +117,7 @@ class GlmModel final : public Model {
       run_layer(layer, x, 0, w);
       if (!nn::all_finite(x)) throw not_finite("layer " + std::to_string(layer), w);
       capture(static_cast<LayerIndex>(layer), x, taps, w);
+      w.report(layer + 1, config_.n_layers);
     }
     if (stop.stop_requested()) throw Cancelled();
     // Nobody sees the last layer's output of earlier rows: they only leave their keys.

@@ -3,6 +3,8 @@
 
 #include "base/work_meter.h"
 
+#include <cstddef>
+#include <functional>
 #include <stop_token>
 #include <utility>
 
@@ -22,9 +24,19 @@ class Workspace {
   void set_stop(std::stop_token stop) noexcept { stop_ = std::move(stop); }
   const std::stop_token& stop() const noexcept { return stop_; }
 
+  /// Model::forward calls it after every layer but the last, with the number of layers done and of
+  /// all; may be empty.
+  void set_progress(std::function<void(std::size_t, std::size_t)> progress) {
+    progress_ = std::move(progress);
+  }
+  void report(std::size_t n_done, std::size_t n_layers) const {
+    if (progress_) progress_(n_done, n_layers);
+  }
+
  private:
   WorkMeter* meter_ = nullptr;
   std::stop_token stop_;
+  std::function<void(std::size_t, std::size_t)> progress_;
 };
 
 }  // namespace ft::models

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace ft::speculation {
@@ -30,6 +32,9 @@ class HeadHistory {
 
   /// The head's work is reported to `meter`, which must outlive this; null: to nobody.
   void set_meter(WorkMeter* meter) noexcept { workspace_->set_meter(meter); }
+
+  /// Ends chains wherever they wait for weights.
+  void set_stop(std::stop_token stop) noexcept { workspace_->set_stop(std::move(stop)); }
 
   TokenSpan tokens() const noexcept { return tokens_; }
   cache::KvCache& cache() noexcept { return *cache_; }

@@ -87,6 +87,7 @@ Draft MtpSource::propose(std::size_t max_tokens, std::stop_token stop) {
 void MtpSource::run_chain(std::size_t n_drafts, const std::stop_token& stop) {
   index_sets_.positions.clear();
   index_sets_.is_set = false;
+  history_.set_stop(stop);
   models::DraftStep step = history_.start_chain(index_sets_);
   for (std::size_t i = 1; take(step) && i < n_drafts; ++i) {
     if (stop.stop_requested()) throw Cancelled();
