@@ -1,6 +1,7 @@
 // The program `foretoken`: reads the command line, runs a subcommand, turns errors into one line
 // and an exit status.
 #include "apps/commands.h"
+#include "apps/mapped_fault.h"
 #include "apps/message.h"
 #include "base/error.h"
 #include "foretoken/foretoken.h"
@@ -98,6 +99,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen where it is written to,
   std::signal(SIGXFSZ, SIG_IGN);  // and so is the limit on the size of files
+  ft::apps::end_on_mapped_fault();
   try {
     return run(argc, argv);
   } catch (const foretoken::Error& error) {
