@@ -74,6 +74,12 @@ void write_experts(json::Writer& out, const foretoken::ExpertStatistics& experts
 
 std::string experts_text(const foretoken::ExpertStatistics& experts, double wall_ms) {
   if (experts.mode != "stream") return {};
+  if (!(wall_ms > 0)) {  // cancelled before the first token: there is nothing to judge by
+    return fmt::format("experts: {} read into {} + {} slots\n",
+                       format_size(experts.bytes_read),
+                       experts.trunk.n_slots,
+                       experts.draft.n_slots);
+  }
   const double stall = stall_share(experts, wall_ms);
   return fmt::format(
       "experts: {:.1f} % hits with {} + {} slots; {} read, {}/s, half within {:.1f} ms; waited "

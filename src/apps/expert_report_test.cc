@@ -40,6 +40,10 @@ TEST(ExpertReport, TellsHitsBytesWaitingAndOneKnob) {
   EXPECT_THAT(experts_text(experts, 1000), HasSubstr("check the drive"));
 }
 
+TEST(ExpertReport, JudgesNothing_WhenCancelledBeforeTheFirstToken) {
+  EXPECT_EQ(experts_text(streamed(), 0), "experts: 4 MB read into 40 + 4 slots\n");
+}
+
 TEST(ExpertReport, WritesBothTiersForScripts) {
   foretoken::ExpertStatistics experts = streamed();
   experts.trunk.reads_ahead = 8;
@@ -49,7 +53,7 @@ TEST(ExpertReport, WritesBothTiersForScripts) {
   const json::Value out = json::parse(writer.text(), "experts");
   EXPECT_EQ(out.find("mode")->as_string("mode"), "stream");
   EXPECT_EQ(out.find("misses")->as_integer("misses"), 30);
-  EXPECT_EQ(out.find("trunk")->find("precision")->as_double("precision"), 0.25);
+  EXPECT_EQ(out.find("trunk")->find("precision")->as_real("precision"), 0.25);
   EXPECT_EQ(out.find("draft")->find("n_slots")->as_integer("n_slots"), 4);
 }
 
