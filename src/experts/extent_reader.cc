@@ -63,12 +63,31 @@ void ExtentReader::stop() {
   has_checks_.notify_all();
 }
 
-void ExtentReader::start(std::span<const ExtentRead> reads) {
-  // Once it has, the kernel may still write to a destination: nothing else may come to lie there.
-  const bool may_copy = !has_queue_failed();
+void ExtentReader::start(std::span<const ExtentRead> reads, ThreadPool* pool) {
+  std::vector<char> is_copied(reads.size());
+  const auto copy = [&](std::size_t begin, std::size_t end, std::size_t) {
+    for (std::size_t i = begin; i < end; ++i) is_copied[i] = copy_from_cache(reads[i]) ? 1 : 0;
+  };
+  const bool may_copy =
+      // Once it has, the kernel may still write to a destination: nothing else may come to lie
+      // there.
+      !has_queue_failed() &&
+      std::ranges::any_of(reads, [this](const ExtentRead& read) { return may_be_copied(read); });
+  if (may_copy && pool != nullptr) {
+    pool->parallel_for(reads.size(), 1, copy);
+  } else if (may_copy) {
+    copy(0, reads.size(), 0);
+  }
   std::vector<Attempt> missing;
-  for (const ExtentRead& read : reads) {
-    if (!may_copy || !copy_from_cache(read)) missing.emplace_back().outcome.read = read;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (is_copied[i] != 0) {
+      ExtentOutcome outcome;
+      outcome.read = reads[i];
+      outcome.was_cached = true;
+      done_(outcome);
+    } else {
+      missing.emplace_back().outcome.read = reads[i];
+    }
   }
   if (!missing.empty()) queue_up(std::move(missing));
 }
@@ -100,22 +119,18 @@ void ExtentReader::refuse(Attempt attempt) {
   done_(outcome);
 }
 
-bool ExtentReader::copy_from_cache(const ExtentRead& read) {
+bool ExtentReader::may_be_copied(const ExtentRead& read) const noexcept {
   const ExtentFiles& layer = layers_[read.layer_index];
-  if (!layer.uses_page_cache || layer.extent_bytes > kCopiedBytes ||
-      read.priority != io::ReadPriority::kDemand) {
-    return false;
-  }
+  return layer.uses_page_cache && layer.extent_bytes <= kCopiedBytes &&
+         read.priority == io::ReadPriority::kDemand;
+}
+
+bool ExtentReader::copy_from_cache(const ExtentRead& read) const noexcept {
+  if (!may_be_copied(read)) return false;
+  const ExtentFiles& layer = layers_[read.layer_index];
   const std::span<std::byte> destination = read.destination.first(layer.extent_bytes);
-  if (!layer.files.front().read_if_cached(destination, read.expert * layer.extent_bytes)) {
-    return false;
-  }
-  if (checkpoint::checksum_of(destination) != layer.checksums[read.expert]) return false;
-  ExtentOutcome outcome;
-  outcome.read = read;
-  outcome.was_cached = true;
-  done_(outcome);
-  return true;
+  return layer.files.front().read_if_cached(destination, read.expert * layer.extent_bytes) &&
+         checkpoint::checksum_of(destination) == layer.checksums[read.expert];
 }
 
 void ExtentReader::promote(std::uint64_t tag) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "experts/mirror_shares.h"
 #include "io/read_queue.h"
 
@@ -68,7 +69,8 @@ class ExtentReader {
   ExtentReader& operator=(ExtentReader&&) = delete;
 
   // Thread-safe; none waits for the drive. Hold no lock that `done` takes in start().
-  void start(std::span<const ExtentRead> reads);
+  /// `pool`: lent by its thread for this call, to share the copying; may be null.
+  void start(std::span<const ExtentRead> reads, ThreadPool* pool);
   /// A kAhead read not done yet is needed now.
   void promote(std::uint64_t tag);
   /// A kAhead read is not wanted any more; it ends as soon as it can.
@@ -84,7 +86,9 @@ class ExtentReader {
   void pass_on_reads();
   void serve_checks();
   void stop();
-  bool copy_from_cache(const ExtentRead& read);
+  bool may_be_copied(const ExtentRead& read) const noexcept;
+  /// Whether the destination now holds the expert.
+  bool copy_from_cache(const ExtentRead& read) const noexcept;
   bool has_queue_failed();
   void queue_up(std::vector<Attempt> attempts);
   void refuse(Attempt attempt);

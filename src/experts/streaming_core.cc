@@ -58,7 +58,7 @@ void StreamingStore::Core::open(Lease& lease) {
   usage_.reached(layer.first_expert + static_cast<ExpertId>(layer.n_experts));
   std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
   give_slots();
-  hand_over(lock);
+  hand_over(lock, pool_);
 }
 
 void StreamingStore::Core::close(Lease& lease) noexcept {
@@ -71,7 +71,7 @@ void StreamingStore::Core::close(Lease& lease) noexcept {
   }
   std::erase(leases_, &lease);
   give_slots();
-  hand_over(lock);
+  hand_over(lock, nullptr);
 }
 
 bool StreamingStore::Core::would_wait(const Lease& lease) const noexcept {
@@ -90,7 +90,7 @@ std::span<const std::uint32_t> StreamingStore::Core::next(Lease& lease,
   release_batch(lease);
   if (lease.n_open_ == 0) return {};
   give_slots();
-  hand_over(lock);
+  hand_over(lock, pool_);
   lock.lock();
   collect_ready(lease);
   if (lease.batch_.empty() && lease.error_.empty()) {
@@ -168,10 +168,10 @@ void StreamingStore::Core::give_slots() {
   }
 }
 
-void StreamingStore::Core::hand_over(std::unique_lock<std::mutex>& lock) {
+void StreamingStore::Core::hand_over(std::unique_lock<std::mutex>& lock, ThreadPool* pool) {
   const std::vector<ExtentRead> reads = std::exchange(reads_, {});
   lock.unlock();
-  reader_.start(reads);
+  reader_.start(reads, pool);
 }
 
 void StreamingStore::Core::give_slots_to(Lease& lease) {
@@ -229,7 +229,7 @@ void StreamingStore::Core::prefetch(std::size_t layer_index,
     tier.pool.start_loading(taken_.front(), id, /*is_ahead=*/true);
     add_read(layer_index, id, taken_.front(), io::ReadPriority::kAhead);
   }
-  hand_over(lock);
+  hand_over(lock, nullptr);
 }
 
 void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
@@ -261,7 +261,7 @@ void StreamingStore::Core::on_read(const ExtentOutcome& outcome) {
   }
   give_slots();
   changed_.notify_all();
-  hand_over(lock);
+  hand_over(lock, nullptr);
 }
 
 void StreamingStore::Core::fail_holders(const TierState& tier,

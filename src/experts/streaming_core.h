@@ -119,10 +119,11 @@ class StreamingStore::Core {
   void fail_holders(const TierState& tier, std::uint32_t slot, const std::string& error);
 
   /// Unlocks, then starts what was added.
-  void hand_over(std::unique_lock<std::mutex>& lock);
+  void hand_over(std::unique_lock<std::mutex>& lock, ThreadPool* pool);
   void on_read(const ExtentOutcome& outcome);
 
   const Clock& clock_;
+  ThreadPool* const pool_;
   std::vector<Layer> layers_;
   std::vector<std::size_t> index_of_layer_;  // by number of the layer
   std::unique_ptr<ResidencyPolicy> policy_;

@@ -72,6 +72,7 @@ std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions
 
 StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
     : clock_(deps.clock),
+      pool_(deps.pool),
       policy_(make_residency_policy(options.policy)),
       lookahead_(options.lookahead),
       heat_file_(options.heat_file),

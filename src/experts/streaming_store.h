@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "experts/expert_store.h"
 #include "experts/residency_policy.h"
 #include "io/read_queue.h"
@@ -51,6 +52,9 @@ struct StreamingOptions {
 struct StreamingDeps {
   const Clock& clock;  // outlives the store
   std::function<std::unique_ptr<io::ReadQueue>(const io::ReadQueueOptions&)> make_queue;
+  /// Shares the work of acquire() and next(), which then are for the thread alone that uses the
+  /// pool; null: their caller does it.
+  ThreadPool* pool = nullptr;
 };
 
 /// Memory: n_slots times the largest extent of the tier, for each tier, committed as slots are
