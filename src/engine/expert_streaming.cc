@@ -52,7 +52,8 @@ std::unique_ptr<experts::StreamingStore> open_store(std::vector<experts::LayerEx
                                                     const MemoryPlan& plan,
                                                     const foretoken::EngineOptions& options,
                                                     const std::filesystem::path& folder,
-                                                    const Clock& clock) {
+                                                    const Clock& clock,
+                                                    ThreadPool& pool) {
   experts::StreamingOptions streaming;
   streaming.layers = std::move(layers);
   streaming.trunk_slots = plan.trunk.n_slots;
@@ -63,7 +64,7 @@ std::unique_ptr<experts::StreamingStore> open_store(std::vector<experts::LayerEx
     streaming.heat_file = folder / kExpertUsageFile;
   }
   return std::make_unique<experts::StreamingStore>(
-      std::move(streaming), experts::StreamingDeps{clock, io::make_read_queue});
+      std::move(streaming), experts::StreamingDeps{clock, io::make_read_queue, &pool});
 }
 
 }  // namespace ft::engine

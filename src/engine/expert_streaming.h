@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/memory_plan.h"
 #include "experts/streaming_store.h"
@@ -29,11 +30,13 @@ std::vector<experts::LayerExtents> streamed_layers(const checkpoint::Checkpoint&
                                                    const foretoken::EngineOptions& options,
                                                    const kernels::Backend& backend);
 
-/// A store with the slots of the plan. `clock` must outlive it. Throws as StreamingStore does.
+/// A store with the slots of the plan. `clock` and `pool`, which the engine thread uses, must
+/// outlive it. Throws as StreamingStore does.
 std::unique_ptr<experts::StreamingStore> open_store(std::vector<experts::LayerExtents> layers,
                                                     const MemoryPlan& plan,
                                                     const foretoken::EngineOptions& options,
                                                     const std::filesystem::path& folder,
-                                                    const Clock& clock);
+                                                    const Clock& clock,
+                                                    ThreadPool& pool);
 
 }  // namespace ft::engine

@@ -145,8 +145,8 @@ void place_experts(checkpoint::Checkpoint& checkpoint,
     return;
   }
   if (!must_stream) layers = streamed_layers(checkpoint, options, *parts.backend);
-  parts.store =
-      open_store(std::move(layers), parts.memory, options, checkpoint.folder(), *parts.clock);
+  parts.store = open_store(
+      std::move(layers), parts.memory, options, checkpoint.folder(), *parts.clock, *parts.pool);
   if (options.warn && !parts.store->heat_warning().empty()) {
     options.warn(parts.store->heat_warning());
   }
