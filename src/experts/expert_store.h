@@ -42,12 +42,8 @@ struct ExpertStats {
   bool is_streaming = false;
   TierStats trunk;
   TierStats draft;
-  std::int64_t stall_us = 0;  // time that lease holders waited for reads
-  // Latency of whole experts, microseconds; 0 without reads.
-  std::int64_t read_p50_us = 0;
-  std::int64_t read_p90_us = 0;
-  std::int64_t read_p99_us = 0;
-  LatencyHistogram read_latencies;  // what they come from
+  std::int64_t stall_us = 0;        // time that lease holders waited for reads
+  LatencyHistogram read_latencies;  // of whole experts, microseconds
 };
 
 /// The experts of one acquire(). In use are those that the last next() returned: until the call

@@ -157,9 +157,6 @@ ExpertStats StreamingStore::Core::stats() const {
                     .trunk = tiers_[0].stats,
                     .draft = tiers_[1].stats,
                     .stall_us = stall_us_,
-                    .read_p50_us = latencies_.percentile(0.5),
-                    .read_p90_us = latencies_.percentile(0.9),
-                    .read_p99_us = latencies_.percentile(0.99),
                     .read_latencies = latencies_};
   for (const TierState& tier : tiers_) {
     TierStats& out = &tier == &tiers_[0] ? stats.trunk : stats.draft;
