@@ -314,8 +314,8 @@ TEST_F(Experts, BenchReportsTheDriveAndLeavesTheUsageFileAlone) {
   const json::Value out = result.json();
   for (const json::Value& row : at(out, "results").as_array("results")) {
     EXPECT_EQ(at(at(row, "experts"), "mode").as_string("mode"), "stream");
-    EXPECT_GE(at(row, "drive_bytes_per_s").as_double("drive_bytes_per_s"), 0);
-    EXPECT_LE(at(row, "stall_share").as_double("stall_share"), 1);
+    EXPECT_GE(at(row, "drive_bytes_per_s").as_real("drive_bytes_per_s"), 0);
+    EXPECT_LE(at(row, "stall_share").as_real("stall_share"), 1);
   }
   EXPECT_FALSE(fs::exists(folder_ / "bench" / "experts.usage"));
 }
