@@ -317,7 +317,7 @@ TEST(BadInput, Options) {
   expect_refused(run_program({}), "subcommand");
   expect_refused(run_program({"dance"}), "dance");
   const ProgramResult mirror = run_program({"generate", "--token-ids", "1", "--mirror", "/x"});
-  EXPECT_THAT(mirror.err, testing::HasSubstr("--mirror"));
+  EXPECT_THAT(mirror.err, testing::HasSubstr("only containers have copies to read from"));
 }
 
 TEST(BadInput, LoopsOfLinks) {
