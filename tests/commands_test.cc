@@ -199,6 +199,8 @@ TEST(Commands, TraceHasALinePerRound) {
                             "drafts",
                             "accepted",
                             "missing_experts",
+                            "expert_bytes",
+                            "stall_us",
                             "predicted_us",
                             "actual_us",
                             "reason",

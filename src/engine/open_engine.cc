@@ -137,7 +137,7 @@ void place_experts(checkpoint::Checkpoint& checkpoint,
   if (!parts.memory.streams) {
     if (options.mirrors.empty()) return;
     if (checkpoint.container() == nullptr) {
-      fail("mirror {} is given, and {} is no container: only containers have copies to read from",
+      fail("--mirror {} is given, and {} is no container: only containers have copies to read from",
            in_quotes(options.mirrors.front()),
            in_quotes(checkpoint.folder().native()));
     }
