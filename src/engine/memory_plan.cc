@@ -180,8 +180,10 @@ class Layout {
         is_mapped_largest ? std::string_view("the weights in the page cache") : largest->name,
         text_of(is_mapped_largest ? plan_.mapped_bytes : largest->bytes));
     const std::vector<std::string> ways = changes();
-    if (ways.empty()) return out + "no smaller setting fits: free memory, or use a smaller format";
-    return out + fmt::format("use {}", fmt::join(ways, ", or "));
+    if (!ways.empty()) return out + fmt::format("use {}", fmt::join(ways, ", or "));
+    const std::string all = all_changes();
+    if (!all.empty()) return out + fmt::format("use {} together", all);
+    return out + "no smaller setting fits: free memory, or use a smaller format";
   }
 
   std::string where() const {
@@ -200,10 +202,11 @@ class Layout {
       out.push_back(fmt::format("--ram-budget {}Mi or more", plan_.least_budget_bytes / kMi));
     }
     const models::MemoryUse& use = request_.use;
-    const std::size_t context = most(kLeastContext, use.context, &models::MemoryUse::context);
+    const std::size_t context =
+        most(kLeastContext, use, plan_.streams, &models::MemoryUse::context);
     if (context > 0) out.push_back(fmt::format("--context {} or less", context));
     // A round's rows are a forward too.
-    const std::size_t chunk = most(use.n_logits, use.n_rows, &models::MemoryUse::n_rows);
+    const std::size_t chunk = most(use.n_logits, use, plan_.streams, &models::MemoryUse::n_rows);
     if (chunk > 0) out.push_back(fmt::format("--prefill-chunk {} or less", chunk));
     models::MemoryUse undrafted = use;
     undrafted.drafts = false;
@@ -214,6 +217,20 @@ class Layout {
     return out;
   }
 
+  /// All savings at once, with the largest context that then fits; empty if none does.
+  std::string all_changes() const {
+    models::MemoryUse use = request_.use;
+    use.drafts = false;
+    use.n_rows = std::min(use.n_rows, use.n_logits);
+    const bool streams = plan_.streams || can_stream();
+    std::string out = streams && !plan_.streams ? "--experts stream, " : "";
+    if (request_.use.drafts) out += "--speculate none, ";
+    out += fmt::format("--prefill-chunk {}", use.n_rows);
+    if (fits_with(use, streams)) return out;
+    const std::size_t context = most(kLeastContext, use, streams, &models::MemoryUse::context);
+    return context == 0 ? "" : out + fmt::format(", --context {}", context);
+  }
+
   /// Also if the process holds a little more next time.
   bool fits_with(const models::MemoryUse& use, bool streams) const {
     MemoryPlanRequest other = request_;
@@ -222,17 +239,18 @@ class Layout {
     return Layout(other, streams).fits();
   }
 
-  /// The largest value in [least, now) that fits, 0 if none does.
+  /// The largest value from `least` up to below that of `use` that fits, 0 if none does.
   std::size_t most(std::size_t least,
-                   std::size_t now,
+                   const models::MemoryUse& use,
+                   bool streams,
                    std::size_t models::MemoryUse::*value) const {
     const auto fits = [&](std::size_t n) {
-      models::MemoryUse use = request_.use;
-      use.*value = n;
-      return fits_with(use, plan_.streams);
+      models::MemoryUse smaller = use;
+      smaller.*value = n;
+      return fits_with(smaller, streams);
     };
-    if (least >= now || !fits(least)) return 0;
-    std::size_t does_not = now;
+    if (least >= use.*value || !fits(least)) return 0;
+    std::size_t does_not = use.*value;
     while (does_not - least > 1) {
       const std::size_t middle = least + (does_not - least) / 2;
       (fits(middle) ? least : does_not) = middle;

@@ -156,6 +156,22 @@ TEST(MemoryPlan, ProposesToDecodeWithoutDraftsOrToStream_WhenThatIsEnough) {
   EXPECT_THAT(refusal, Not(HasSubstr("--ram-budget")));  // none would help
 }
 
+TEST(MemoryPlan, ProposesAllSavingsTogether_WhenNoneAloneIsEnough) {
+  MemoryPlanRequest tight = streaming(0);
+  const std::uint64_t least = plan_memory(streaming(kMi)).least_budget_bytes;
+  // 50 Mi are mapped; what a 16th of it leaves to others comes on top.
+  tight.limits = machine_with((least - 10 * kMi) / 15 * 16);
+  const std::string refusal = plan_memory(tight).refusal;
+  EXPECT_THAT(refusal, HasSubstr("use --speculate none, --prefill-chunk 65, --context "));
+  EXPECT_THAT(refusal, HasSubstr(" together"));
+  tight.use.drafts = false;
+  tight.use.n_rows = 65;
+  tight.use.context = proposed(refusal, "--context");
+  EXPECT_EQ(plan_memory(tight).refusal, "");
+  tight.limits = machine_with(100 * kMi);
+  EXPECT_THAT(plan_memory(tight).refusal, HasSubstr("no smaller setting fits"));
+}
+
 TEST(MemoryPlan, NamesTheControlGroupThatIsTooSmall) {
   MemoryPlanRequest grouped = streaming(0);
   grouped.limits = machine_with(4096 * kMi);
