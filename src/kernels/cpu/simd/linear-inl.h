@@ -392,14 +392,22 @@ template <typename F, std::size_t N>
 static void decode_block(const Run& run, std::size_t begin, std::size_t end, float* w) noexcept {
   constexpr std::size_t U = kAlternating<F, N>;
   constexpr std::size_t kOutputs = N * kUnitOutputs;
+  constexpr std::size_t kLineCols = F::kLineGroups * kGroupCols;
   const typename F::Decode decoder;
+  const std::size_t ahead = prefetch_distance(run, begin, U * F::kLineBytes / kLineCols);
   for (std::size_t k = begin / kGroupCols * kGroupCols; k < end; k += kGroupCols) {
     FT_UNROLL
     for (std::size_t v = 0; v < N * kUnitVecs; ++v) {
       const std::size_t unit = v / kUnitVecs;
       const std::byte* stream = run.units + unit / U * U * run.unit_bytes;
-      const Decoded decoded = F::decode(
-          decoder, line_at<F, U>(stream, unit % U, k), v % kUnitVecs, group_in_line<F>(k));
+      const std::byte* line = line_at<F, U>(stream, unit % U, k);
+      if (v % kUnitVecs == 0 && group_in_line<F>(k) == 0) {
+        FT_UNROLL
+        for (std::size_t at = 0; at < F::kLineBytes; at += 64) {
+          __builtin_prefetch(line + ahead + at, 0, 2);
+        }
+      }
+      const Decoded decoded = F::decode(decoder, line, v % kUnitVecs, group_in_line<F>(k));
       FT_UNROLL
       for (std::size_t i = 0; i < kGroupCols; ++i) {
         if (k + i >= begin && k + i < end) {
