@@ -72,10 +72,12 @@ Outlook outlook_of(const engine::ModelPlan& plan) {
 
 std::optional<double> drive_rate(const std::vector<experts::LayerExtents>& layers) {
   std::vector<io::BulkFile> files;
+  files.reserve(layers.size());
   for (const experts::LayerExtents& layer : layers) {
     files.push_back(io::BulkFile::open(layer.files.front(), /*direct=*/true));
   }
   std::vector<io::ProbeExtent> extents;
+  extents.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     extents.push_back({.file = &files[i],
                        .offset = 0,
