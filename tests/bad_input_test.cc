@@ -316,8 +316,12 @@ TEST(BadInput, Options) {
   }
   expect_refused(run_program({}), "subcommand");
   expect_refused(run_program({"dance"}), "dance");
-  const ProgramResult mirror = run_program({"generate", "--token-ids", "1", "--mirror", "/x"});
-  EXPECT_THAT(mirror.err, testing::HasSubstr("only containers have copies to read from"));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"generate", "--token-ids", "1"}, {"plan"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--mirror", "/x"});
+    expect_refused(run_program(arguments), "only containers have copies to read from");
+  }
 }
 
 TEST(BadInput, LoopsOfLinks) {

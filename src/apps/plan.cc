@@ -98,10 +98,10 @@ Measured measure(const engine::ModelPlan& plan) {
 std::optional<Speed> speed_of(const Outlook& outlook, const Measured& measured) {
   const double memory_s = static_cast<double>(outlook.weight_bytes) / measured.memory_bytes_per_s;
   double drive_s = 0;
-  if (outlook.drive_bytes > 0) {
+  const double missing = static_cast<double>(outlook.drive_bytes) * (1 - outlook.hit_rate);
+  if (missing > 0) {
     if (!measured.drive_bytes_per_s) return std::nullopt;
-    drive_s = static_cast<double>(outlook.drive_bytes) * (1 - outlook.hit_rate) /
-              *measured.drive_bytes_per_s;
+    drive_s = missing / *measured.drive_bytes_per_s;
   }
   const double token_s = std::max(memory_s, drive_s);
   if (!(token_s > 0)) return std::nullopt;

@@ -135,13 +135,9 @@ void place_experts(checkpoint::Checkpoint& checkpoint,
   parts.memory = plan_of(checkpoint, options, parts);
   check_plan(parts.memory, options);
   if (!parts.memory.streams) {
-    if (options.mirrors.empty()) return;
-    if (checkpoint.container() == nullptr) {
-      fail("--mirror {} is given, and {} is no container: only containers have copies to read from",
-           in_quotes(options.mirrors.front()),
-           in_quotes(checkpoint.folder().native()));
+    if (!options.mirrors.empty() && options.warn) {
+      options.warn("experts are resident: mirrors are not read");
     }
-    if (options.warn) options.warn("experts are resident: mirrors are not read");
     return;
   }
   if (!must_stream) layers = streamed_layers(checkpoint, options, *parts.backend);
@@ -170,6 +166,11 @@ checkpoint::Checkpoint open_checkpoint(const foretoken::EngineOptions& options,
 
   checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(options.model_path);
   const std::filesystem::path folder = checkpoint.folder();
+  if (!options.mirrors.empty() && checkpoint.container() == nullptr) {
+    fail("--mirror {} is given, and {} is no container: only containers have copies to read from",
+         in_quotes(options.mirrors.front()),
+         in_quotes(folder.native()));
+  }
   parts.name = folder_name(folder);
   parts.sampling_defaults = sampling_defaults(checkpoint.generation_config());
   if (ModelText::exists(folder)) {
