@@ -61,17 +61,26 @@ kernels::Activation activation_of(MatrixUse use) {
                                           : kernels::Activation::kFloat;
 }
 
+/// A matrix without its bytes.
+QuantMatrix panel_shape(QuantFormat format,
+                        DType scale_dtype,
+                        std::size_t n_rows,
+                        std::size_t n_cols) {
+  QuantMatrix panels;
+  panels.format = format;
+  panels.scale_dtype = scale_dtype;
+  panels.n_rows = n_rows;
+  panels.n_cols = n_cols;
+  return panels;
+}
+
 /// Panels for a matrix, codes and scales adjacent in `memory`.
 QuantMatrix panels_in(QuantFormat format,
                       DType scale_dtype,
                       std::size_t n_rows,
                       std::size_t n_cols,
                       std::byte* memory) {
-  QuantMatrix panels;
-  panels.format = format;
-  panels.scale_dtype = scale_dtype;
-  panels.n_rows = n_rows;
-  panels.n_cols = n_cols;
+  QuantMatrix panels = panel_shape(format, scale_dtype, n_rows, n_cols);
   panels.codes = memory;
   panels.scales = memory + panels.code_bytes();
   return panels;
@@ -229,7 +238,7 @@ WeightPlan::Task WeightPlan::make_elements_task(const Packing& packing,
 void WeightPlan::quantize_elements(const Packing& packing, QuantFormat format, Task& task) const {
   task.quantized = format;
   const QuantMatrix shape =
-      panels_in(format, DType::kBF16, task.stored.n_rows, task.stored.n_cols, nullptr);
+      panel_shape(format, DType::kBF16, task.stored.n_rows, task.stored.n_cols);
   task.packed_bytes = shape.code_bytes() + shape.scale_bytes();
   if (task.up.data != nullptr) {
     task.packed_bytes *= 2;
