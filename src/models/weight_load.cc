@@ -360,12 +360,15 @@ void WeightPlan::run_tasks(const std::vector<Task>& tasks,
   Buffer scratch(scratch_bytes * pool.n_threads());
   const auto run = [&](std::size_t index, std::size_t thread) {
     const Task& task = tasks[index];
+    bool is_good = true;
     for (std::size_t i = 0; i < task.checked.size(); ++i) {
       if (task.checked[i] == nullptr || is_sound(*task.checked[i])) continue;
+      is_good = false;
       std::size_t seen = first_bad.load();
       while (2 * index + i < seen && !first_bad.compare_exchange_weak(seen, 2 * index + i)) {
       }
     }
+    if (!is_good) return;  // only numbers can be rounded
     task.run(backend,
              {memory + task.offset, task.packed_bytes},
              {scratch.data() + thread * scratch_bytes, task.scratch_bytes});
