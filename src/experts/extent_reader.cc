@@ -17,10 +17,6 @@ namespace {
 // experts are checked on a thread of their own; for smaller ones the hand-over would cost as much.
 constexpr std::uint64_t kOwnThreadBytes = std::uint64_t{4} << 20;
 
-// Up to this size copying and checking an expert takes less than handing it to another thread and
-// back.
-constexpr std::uint64_t kCopiedBytes = std::uint64_t{256} << 10;
-
 /// The queue's "cannot read 'FILE': why" as the end of a line that starts alike.
 std::string_view cause_of(std::string_view error) {
   constexpr std::string_view kStart = "cannot read ";

@@ -54,6 +54,10 @@ struct ExtentOutcome {
 
 class ExtentReader {
  public:
+  /// Up to this size copying and checking an expert that the page cache holds takes less than
+  /// handing it to another thread and back.
+  static constexpr std::uint64_t kCopiedBytes = std::uint64_t{256} << 10;
+
   /// `done` is called for every read that ends, without any lock of the reader: on a thread of it,
   /// or within start() if the page cache had the expert or the queue has failed. It may call
   /// start(); it must not throw. Throws ResourceExhausted if threads are refused.

@@ -95,6 +95,7 @@ class StreamingStore::Core {
   };
 
   static std::size_t slot_bytes(const std::vector<LayerExtents>& layers, Tier tier);
+  static StreamingOptions::Lookahead effective_lookahead(const StreamingOptions& options);
   static std::vector<ExtentFiles> open_files(const StreamingOptions& options);
   TierState& tier_of(std::size_t layer_index) {
     return tiers_[static_cast<std::size_t>(layers_[layer_index].tier)];

@@ -70,11 +70,20 @@ std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions
   return opened;
 }
 
+/// What the page cache may hold and costs less to copy than to guess is not worth a trial.
+StreamingOptions::Lookahead StreamingStore::Core::effective_lookahead(
+    const StreamingOptions& options) {
+  using enum StreamingOptions::Lookahead;
+  const bool is_small = slot_bytes(options.layers, Tier::kTrunk) <= ExtentReader::kCopiedBytes;
+  return options.lookahead == kAuto && options.uses_page_cache && is_small ? kOff
+                                                                           : options.lookahead;
+}
+
 StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
     : clock_(deps.clock),
       pool_(deps.pool),
       policy_(make_residency_policy(options.policy)),
-      lookahead_(options.lookahead),
+      lookahead_(effective_lookahead(options)),
       heat_file_(options.heat_file),
       tiers_{TierState{.pool = SlotPool(options.trunk_slots,
                                         slot_bytes(options.layers, Tier::kTrunk),

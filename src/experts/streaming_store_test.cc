@@ -458,6 +458,13 @@ TEST_F(StreamingStoreTest, LookaheadIsOffOnOrTried) {
     tried.end_pass();
   }
   EXPECT_EQ(n_with, 24U);
+  choice.uses_page_cache = true;  // experts this small are copied from it in no time
+  StreamingStore copied(choice, deps());
+  for (int i = 0; i < 48; ++i) {
+    EXPECT_FALSE(copied.begin_pass(1));
+    use(copied, 1, {1});
+    copied.end_pass();
+  }
 }
 
 // --- opening ---
