@@ -106,5 +106,15 @@ TEST(Pack_Scales, MayBeMissingFromSomeParts) {
   }
 }
 
+TEST(CpuBackend, TellsHowMuchScratchItTakes) {
+  ThreadPool one(1);
+  ThreadPool two(2);
+  const auto backend = make_cpu_backend(Isa::kRef, one);
+  const std::size_t least = backend->scratch_bytes(0);
+  EXPECT_EQ(backend->scratch_bytes(1000) - least, 2000U);
+  EXPECT_EQ(backend->scratch_bytes(std::uint64_t{1} << 40) - least, std::size_t{32} << 20);
+  EXPECT_GT(make_cpu_backend(Isa::kRef, two)->scratch_bytes(0), least);
+}
+
 }  // namespace
 }  // namespace ft::kernels

@@ -143,8 +143,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const noexcept = 0;  // "ref", "avx2", "avx512", "neon"
-  /// Memory that its verbs will use at most.
-  virtual std::size_t scratch_bytes() const noexcept = 0;
+  /// Memory that its verbs will use at most, if no call has more than `n_rounded` values of inputs
+  /// that are rounded to 8 bits.
+  virtual std::size_t scratch_bytes(std::uint64_t n_rounded) const noexcept = 0;
 
   // --- weights ---
   /// Bytes that pack() of these parts needs (64-byte aligned destination).

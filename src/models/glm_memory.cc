@@ -30,6 +30,19 @@ std::uint64_t row_values(const GlmConfig& config) {
   return n + feed_forward;
 }
 
+/// Values of inputs per row that one call rounds to 8 bits at most.
+std::uint64_t rounded_values(const GlmConfig& config) {
+  std::uint64_t n = std::max<std::uint64_t>(config.dense_width,
+                                            config.attention.n_heads * config.attention.value_dim);
+  // A layer's input serves all of its experts; what they make of it is theirs.
+  n = std::max<std::uint64_t>(n, config.d_model);
+  if (config.has_experts) {
+    n = std::max<std::uint64_t>(
+        n, (config.router.n_active + config.n_shared_experts) * config.expert_width);
+  }
+  return n;
+}
+
 ExpertNeeds expert_needs(const GlmConfig& config,
                          const checkpoint::Checkpoint& checkpoint,
                          const kernels::Backend& backend,
@@ -99,7 +112,7 @@ MemoryNeeds glm_memory_needs(const GlmConfig& config,
   };
   needs.kv_bytes = cache_bytes(config.has_indexer);
   needs.workspace_bytes =
-      backend.scratch_bytes() +
+      backend.scratch_bytes(use.n_rows * rounded_values(config)) +
       sizeof(float) * (use.n_rows * row_values(config) + use.n_logits * config.n_vocab +
                        nn::score_values(use.n_rows, positions));
   if (drafts && use.drafts) {

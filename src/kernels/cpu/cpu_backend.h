@@ -16,8 +16,8 @@ class CpuBackend final : public Backend {
   CpuBackend(Isa isa, const CpuKernels& kernels, ThreadPool& pool);
 
   std::string_view name() const noexcept override { return isa_name(isa_); }
-  std::size_t scratch_bytes() const noexcept override {
-    return scratch_.size() + int8_inputs_.size_bytes() + wide_keys_.size_bytes();
+  std::size_t scratch_bytes(std::uint64_t n_rounded) const noexcept override {
+    return scratch_.size() + int8_inputs_.most_bytes(n_rounded) + wide_keys_.size_bytes();
   }
 
   std::size_t packed_bytes(std::span<const StoredMatrix> parts) const override;

@@ -20,6 +20,13 @@ std::size_t Int8Inputs::most_rows(std::size_t n_cols) const noexcept {
   return std::max<std::size_t>(1, buffer_.size() / padded_row_bytes(n_cols));
 }
 
+std::size_t Int8Inputs::most_bytes(std::uint64_t n_values) const noexcept {
+  // A row fills up its last group and line: narrow rows take up to so many bytes per value.
+  constexpr std::uint64_t kMostPerValue = 2;
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(buffer_.size(), n_values * kMostPerValue));
+}
+
 bool Int8Inputs::add_input(std::size_t index,
                            ConstMatrix x,
                            const std::uint32_t* rows,

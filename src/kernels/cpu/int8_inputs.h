@@ -50,7 +50,8 @@ class Int8Inputs {
   /// Most rows of this width that fit, at least 1.
   std::size_t most_rows(std::size_t n_cols) const noexcept;
 
-  std::size_t size_bytes() const noexcept { return buffer_.size(); }
+  /// Memory that inputs of `n_values` take at most, however they are divided into rows.
+  std::size_t most_bytes(std::uint64_t n_values) const noexcept;
   std::span<const Input> inputs() const noexcept { return {inputs_, n_inputs_}; }
   const View& view(std::size_t op) const noexcept { return views_[op]; }
 
