@@ -149,8 +149,11 @@ TEST_P(StreamedExperts, EqualResidentOnesInEveryBudget) {
     foretoken::Engine engine = foretoken::Engine::open(options);
     for (const std::size_t chunk : {1, 7, 512}) {
       for (const char* source : {"none", "mtp", "ngram", "auto"}) {
-        for (const std::size_t depth : {0, 1, 3, 8}) {
-          if (std::string_view(source) == "none" && depth > 0) continue;
+        for (std::size_t depth = 0; depth <= 8; ++depth) {
+          const bool has_all_depths = std::string_view(source) == "mtp";
+          const bool is_sampled = depth == 1 || depth == 3 || depth == 8;
+          if (depth > 0 && std::string_view(source) == "none") continue;
+          if (depth > 0 && !has_all_depths && !is_sampled) continue;
           request.prefill_chunk = chunk;
           request.speculate = {source};
           request.draft_tokens = depth;
@@ -165,10 +168,47 @@ TEST_P(StreamedExperts, EqualResidentOnesInEveryBudget) {
       }
     }
   }
-  EXPECT_EQ(n_cases, 5U * 3U * 13U);
+  EXPECT_EQ(n_cases, 5U * 3U * (1 + 9 + 4 + 4));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, StreamedExperts, ::testing::Values("q4", "q8"));
+
+TEST_F(Experts, APromptReadsEachExpertOfALayerOncePerChunk) {
+  constexpr std::int64_t kTokens = 256;
+  constexpr std::int64_t kChunk = 64;
+  constexpr std::int64_t kMost = kTokens / kChunk * 7 * 32;  // layers with experts, experts
+  std::string ids;
+  for (int i = 0; i < kTokens; ++i) ids += fmt::format("{}{}", i > 0 ? "," : "", 300 + i * 17);
+  const std::string chunk = std::to_string(kChunk);
+  const std::int64_t budget =
+      integer(plan("q4", {"--speculate", "none", "-c", "300", "--prefill-chunk", chunk}),
+              "least_budget_bytes");
+  const ProgramResult result = run_program({"generate",
+                                            path("q4"),
+                                            "--token-ids",
+                                            ids,
+                                            "-n",
+                                            "1",
+                                            "-c",
+                                            "300",
+                                            "--prefill-chunk",
+                                            chunk,
+                                            "--speculate",
+                                            "none",
+                                            "--experts",
+                                            "stream",
+                                            "--ram-budget",
+                                            std::to_string(budget),
+                                            "--no-expert-usage",
+                                            "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json::Value trunk = at(at(result.json(), "experts"), "trunk");
+  const std::int64_t n_read = integer(trunk, "bytes_read") / integer(trunk, "slot_bytes") +
+                              integer(trunk, "from_page_cache");
+  EXPECT_EQ(n_read, integer(trunk, "misses"));
+  EXPECT_LE(n_read + integer(trunk, "hits"), kMost);
+  EXPECT_GT(n_read, kMost / 4);  // the pool holds a few
+}
 
 TEST_F(Experts, ProofCoversStreaming) {
   const ProgramResult result = run_program({"prove",
