@@ -199,8 +199,6 @@ TEST(Commands, TraceHasALinePerRound) {
                             "drafts",
                             "accepted",
                             "missing_experts",
-                            "expert_bytes",
-                            "stall_us",
                             "predicted_us",
                             "actual_us",
                             "reason",
@@ -208,7 +206,8 @@ TEST(Commands, TraceHasALinePerRound) {
                             "forward_us",
                             "verify_us",
                             "observe_us",
-                            "regret_us"));
+                            "regret_us",
+                            "experts"));
     accepted.push_back(static_cast<std::size_t>(integer(round, "accepted")));
   }
   EXPECT_EQ(accepted, to_counts(at(at(out, "speculation"), "acceptance_lengths")));

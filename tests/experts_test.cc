@@ -295,14 +295,16 @@ TEST_F(Experts, TellsWhatWasReadAndHeld) {
 
   std::ifstream lines(trace);
   std::int64_t n_missing = 0;
+  std::int64_t n_bytes = 0;
   for (std::string line; std::getline(lines, line);) {
     const json::Value round = json::parse(line, "trace");
     n_missing += integer(round, "missing_experts");
-    EXPECT_GE(integer(round, "stall_us"), 0);
-    EXPECT_GE(integer(round, "expert_bytes"), 0);
+    EXPECT_EQ(integer(at(round, "experts"), "misses"), integer(round, "missing_experts"));
+    n_bytes += integer(at(round, "experts"), "bytes_read");
   }
   EXPECT_GT(n_missing, 0);
   EXPECT_LT(n_missing, integer(experts, "misses"));  // the prefill's are not a round's
+  EXPECT_LE(n_bytes, integer(experts, "bytes_read"));
 
   const ProgramResult told = run_program(story("q4", {"--ram-budget", std::to_string(budget)}));
   EXPECT_THAT(told.err, HasSubstr("experts: "));

@@ -3,6 +3,7 @@
 #include "apps/expert_report.h"
 #include "apps/sizes.h"
 #include "base/error.h"
+#include "engine/expert_counts.h"
 #include "json/json.h"
 
 #include <algorithm>
@@ -101,7 +102,7 @@ void write_result(json::Writer& out, const BenchReport& report, const BenchResul
   out.member("bandwidth_share", report.bandwidth_share(result));
   write_speculation(out.key("speculation"), result);
   const foretoken::PhaseWork& work = result.work();
-  write_experts(out.key("experts"), work.experts);
+  engine::write_experts(out.key("experts"), work.experts);
   out.member("drive_bytes_per_s", read_bytes_per_s(work.experts, work.wall_ms));
   out.member("stall_share", stall_share(work.experts, work.wall_ms));
   out.key("stages_ms").begin_object();

@@ -19,19 +19,6 @@ double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void write_tier(json::Writer& out, const foretoken::ExpertTierStatistics& tier) {
-  out.begin_object();
-  out.member("hits", tier.hits).member("misses", tier.misses);
-  out.member("bytes_read", tier.bytes_read).member("evictions", tier.evictions);
-  out.member("reads_ahead", tier.reads_ahead).member("used_ahead", tier.used_ahead);
-  out.member("precision", share(tier.used_ahead, tier.reads_ahead));
-  out.member("dropped_ahead", tier.dropped_ahead);
-  out.member("from_page_cache", tier.from_page_cache);
-  out.member("failed_reads", tier.failed_reads);
-  out.member("n_slots", tier.n_slots).member("slot_bytes", tier.slot_bytes);
-  out.end_object();
-}
-
 std::string_view verdict(const foretoken::ExpertStatistics& experts, double stall) {
   const std::uint64_t ahead = experts.trunk.reads_ahead + experts.draft.reads_ahead;
   const std::uint64_t used = experts.trunk.used_ahead + experts.draft.used_ahead;
@@ -56,20 +43,6 @@ double read_bytes_per_s(const foretoken::ExpertStatistics& experts, double wall_
 
 double stall_share(const foretoken::ExpertStatistics& experts, double wall_ms) {
   return wall_ms > 0 ? std::min(experts.stall_ms / wall_ms, 1.0) : 0;
-}
-
-void write_experts(json::Writer& out, const foretoken::ExpertStatistics& experts) {
-  out.begin_object();
-  out.member("mode", experts.mode);
-  out.member("hits", experts.hits).member("misses", experts.misses);
-  out.member("hit_rate", experts.hit_rate).member("bytes_read", experts.bytes_read);
-  out.member("stall_ms", experts.stall_ms);
-  out.member("read_p50_ms", experts.read_p50_ms);
-  out.member("read_p90_ms", experts.read_p90_ms);
-  out.member("read_p99_ms", experts.read_p99_ms);
-  write_tier(out.key("trunk"), experts.trunk);
-  write_tier(out.key("draft"), experts.draft);
-  out.end_object();
 }
 
 std::string experts_text(const foretoken::ExpertStatistics& experts, double wall_ms) {

@@ -2,14 +2,10 @@
 #pragma once
 
 #include "foretoken/foretoken.h"
-#include "json/json.h"
 
 #include <string>
 
 namespace ft::apps {
-
-/// The members of an `experts` object of docs/cli.md, braces included.
-void write_experts(json::Writer& out, const foretoken::ExpertStatistics& experts);
 
 /// "experts: ..." and which knob to turn; empty if experts are resident. `wall_ms`: how long the
 /// request took.

@@ -44,19 +44,6 @@ TEST(ExpertReport, JudgesNothing_WhenCancelledBeforeTheFirstToken) {
   EXPECT_EQ(experts_text(streamed(), 0), "experts: 4 MB read into 40 + 4 slots\n");
 }
 
-TEST(ExpertReport, WritesBothTiersForScripts) {
-  foretoken::ExpertStatistics experts = streamed();
-  experts.trunk.reads_ahead = 8;
-  experts.trunk.used_ahead = 2;
-  json::Writer writer;
-  write_experts(writer, experts);
-  const json::Value out = json::parse(writer.text(), "experts");
-  EXPECT_EQ(out.find("mode")->as_string("mode"), "stream");
-  EXPECT_EQ(out.find("misses")->as_integer("misses"), 30);
-  EXPECT_EQ(out.find("trunk")->find("precision")->as_real("precision"), 0.25);
-  EXPECT_EQ(out.find("draft")->find("n_slots")->as_integer("n_slots"), 4);
-}
-
 TEST(ExpertReport, SharesOfNoTimeAreZero) {
   EXPECT_EQ(read_bytes_per_s(streamed(), 0), 0);
   EXPECT_EQ(stall_share(streamed(), 0), 0);

@@ -2,6 +2,7 @@
 
 #include "apps/expert_report.h"
 #include "apps/sizes.h"
+#include "engine/expert_counts.h"
 
 #include <cstdint>
 #include <iterator>
@@ -106,7 +107,7 @@ void write_speculation(json::Writer& out, const foretoken::SpeculationStatistics
 }
 
 void write_resources(json::Writer& out, const foretoken::Completion& completion) {
-  write_experts(out.key("experts"), completion.experts);
+  engine::write_experts(out.key("experts"), completion.experts);
   const foretoken::MemoryUse& memory = completion.memory;
   out.key("memory").begin_object();
   out.member("budget_bytes", memory.budget_bytes);

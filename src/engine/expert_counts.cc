@@ -22,6 +22,22 @@ double milliseconds(std::int64_t microseconds) {
   return static_cast<double>(microseconds) / 1000;
 }
 
+void write_tier(json::Writer& out, const foretoken::ExpertTierStatistics& tier) {
+  const double precision = tier.reads_ahead == 0 ? 0
+                                                 : static_cast<double>(tier.used_ahead) /
+                                                       static_cast<double>(tier.reads_ahead);
+  out.begin_object();
+  out.member("hits", tier.hits).member("misses", tier.misses);
+  out.member("bytes_read", tier.bytes_read).member("evictions", tier.evictions);
+  out.member("reads_ahead", tier.reads_ahead).member("used_ahead", tier.used_ahead);
+  out.member("precision", precision);
+  out.member("dropped_ahead", tier.dropped_ahead);
+  out.member("from_page_cache", tier.from_page_cache);
+  out.member("failed_reads", tier.failed_reads);
+  out.member("n_slots", tier.n_slots).member("slot_bytes", tier.slot_bytes);
+  out.end_object();
+}
+
 }  // namespace
 
 foretoken::ExpertStatistics experts_between(const experts::ExpertStats& start,
@@ -42,6 +58,20 @@ foretoken::ExpertStatistics experts_between(const experts::ExpertStats& start,
   out.read_p90_ms = milliseconds(latencies.percentile(0.9));
   out.read_p99_ms = milliseconds(latencies.percentile(0.99));
   return out;
+}
+
+void write_experts(json::Writer& out, const foretoken::ExpertStatistics& experts) {
+  out.begin_object();
+  out.member("mode", experts.mode);
+  out.member("hits", experts.hits).member("misses", experts.misses);
+  out.member("hit_rate", experts.hit_rate).member("bytes_read", experts.bytes_read);
+  out.member("stall_ms", experts.stall_ms);
+  out.member("read_p50_ms", experts.read_p50_ms);
+  out.member("read_p90_ms", experts.read_p90_ms);
+  out.member("read_p99_ms", experts.read_p99_ms);
+  write_tier(out.key("trunk"), experts.trunk);
+  write_tier(out.key("draft"), experts.draft);
+  out.end_object();
 }
 
 }  // namespace ft::engine

@@ -3,10 +3,14 @@
 
 #include "experts/expert_store.h"
 #include "foretoken/request.h"
+#include "json/json.h"
 
 namespace ft::engine {
 
 foretoken::ExpertStatistics experts_between(const experts::ExpertStats& start,
                                             const experts::ExpertStats& end);
+
+/// The `experts` object of docs/cli.md.
+void write_experts(json::Writer& out, const foretoken::ExpertStatistics& experts);
 
 }  // namespace ft::engine

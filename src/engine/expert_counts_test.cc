@@ -42,5 +42,22 @@ TEST(ExpertCounts, AreTheDifferenceOfTwoMoments) {
   EXPECT_LE(out.read_p99_ms, 2.2);
 }
 
+TEST(ExpertCounts, WritesBothTiersForScripts) {
+  foretoken::ExpertStatistics experts;
+  experts.mode = "stream";
+  experts.misses = 30;
+  experts.trunk.reads_ahead = 8;
+  experts.trunk.used_ahead = 2;
+  experts.draft.n_slots = 4;
+  json::Writer writer;
+  write_experts(writer, experts);
+  const json::Value out = json::parse(writer.text(), "experts");
+  EXPECT_EQ(out.find("mode")->as_string("mode"), "stream");
+  EXPECT_EQ(out.find("misses")->as_integer("misses"), 30);
+  EXPECT_EQ(out.find("trunk")->find("precision")->as_real("precision"), 0.25);
+  EXPECT_EQ(out.find("draft")->find("precision")->as_real("precision"), 0);
+  EXPECT_EQ(out.find("draft")->find("n_slots")->as_integer("n_slots"), 4);
+}
+
 }  // namespace
 }  // namespace ft::engine

@@ -1,5 +1,6 @@
 #include "engine/trace.h"
 
+#include "engine/expert_counts.h"
 #include "json/json.h"
 
 #include <cmath>
@@ -35,8 +36,6 @@ std::string trace_line(const RoundReport& report,
   out.end_array();
   out.member("accepted", static_cast<std::uint64_t>(result.n_accepted));
   out.member("missing_experts", experts.misses);
-  out.member("expert_bytes", experts.bytes_read);
-  out.member("stall_us", rounded(experts.stall_ms * 1000));
   out.member("predicted_us", rounded(report.plan.predicted_us));
   out.member("actual_us", actual_us);
   out.member("reason", speculation::to_string(report.plan.reason));
@@ -51,6 +50,7 @@ std::string trace_line(const RoundReport& report,
   } else {
     out.key("regret_us").null();
   }
+  write_experts(out.key("experts"), experts);
   out.end_object();
   return out.text();
 }
