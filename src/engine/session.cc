@@ -87,12 +87,12 @@ RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop)
   RoundReport report;
   report.plan = planner_.plan(max_drafts);
   report.baseline_us = planner_.baseline_us();
-  speculation::DraftSource* proposer = nullptr;
+  std::vector<speculation::Proposer> proposers;
   if (report.plan.source != speculation::RoundPlan::kNoSource) {
-    proposer = source_views_[report.plan.source];
-    report.source = proposer->name();
+    proposers.push_back({source_views_[report.plan.source], report.plan.depth});
+    report.source = proposers.front().source->name();
   }
-  report.result = speculation::decode_round(state_, proposer, report.plan.depth, stop);
+  report.result = speculation::decode_round(state_, proposers, stop);
   planner_.record(report.plan, speculation::outcome_of(report.result));
   return report;
 }

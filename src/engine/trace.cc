@@ -30,7 +30,7 @@ std::string trace_line(const RoundReport& report,
   } else {
     out.member("source", report.source);
   }
-  out.member("depth", static_cast<std::uint64_t>(result.n_asked));
+  out.member("depth", static_cast<std::uint64_t>(report.plan.depth));
   out.key("drafts").begin_array();
   for (const Token token : result.drafts) out.value(token);
   out.end_array();

@@ -7,8 +7,15 @@
 #include "tensor/matrix.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace ft::sampling {
+
+/// How drafts are judged; never both in one request.
+enum class AcceptMode : std::uint8_t {
+  kMatch,  // a draft stands if it is what the target would have said: the text of plain decoding
+  kRatio,  // rejection sampling: the law of plain decoding
+};
 
 struct Verdict {
   std::size_t n_accepted = 0;  // drafts that stand

@@ -18,18 +18,19 @@ std::size_t room_for_drafts(const cache::KvCache& cache) {
   return n_free == 0 ? 0 : std::min(n_free - 1, cache.rollback_limit());
 }
 
-std::vector<Token> propose(DraftSource& source,
-                           std::size_t max_drafts,
-                           std::size_t n_vocab,
-                           const std::stop_token& stop) {
-  std::vector<Token> drafts = source.propose(max_drafts, stop).tokens;
-  if (drafts.size() > max_drafts) {
+// A source's drafts, checked.
+Draft ask(DraftSource& source,
+          const DraftRequest& request,
+          std::size_t n_vocab,
+          const std::stop_token& stop) {
+  Draft out = source.propose(request, stop);
+  if (out.tokens.size() > request.max_tokens) {
     throw LogicError(fmt::format("draft source '{}' returned {} tokens, asked for at most {}",
                                  source.name(),
-                                 drafts.size(),
-                                 max_drafts));
+                                 out.tokens.size(),
+                                 request.max_tokens));
   }
-  for (const Token draft : drafts) {
+  for (const Token draft : out.tokens) {
     if (draft < 0 || static_cast<std::size_t>(draft) >= n_vocab) {
       throw LogicError(
           fmt::format("draft source '{}' proposed token {}, the vocabulary is 0 ... {}",
@@ -38,7 +39,25 @@ std::vector<Token> propose(DraftSource& source,
                       n_vocab - 1));
     }
   }
-  return drafts;
+  return out;
+}
+
+void propose(const RoundState& state,
+             std::span<const Proposer> proposers,
+             const std::stop_token& stop,
+             RoundResult& round) {
+  std::size_t room = room_for_drafts(*state.cache);
+  for (const Proposer& proposer : proposers) {
+    RoundResult::Part& part = round.parts.emplace_back();
+    part.n_asked = std::min(proposer.max_drafts, room);
+    if (part.n_asked == 0) continue;
+    const DraftRequest request{
+        .max_tokens = part.n_asked, .ahead = round.drafts, .attempt = state.n_rounds};
+    const Draft draft = ask(*proposer.source, request, state.model->config().n_vocab, stop);
+    part.n_drafted = draft.tokens.size();
+    room -= part.n_drafted;
+    round.drafts.insert(round.drafts.end(), draft.tokens.begin(), draft.tokens.end());
+  }
 }
 
 sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix logits) {
@@ -55,7 +74,7 @@ sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix 
 }  // namespace
 
 RoundOutcome outcome_of(const RoundResult& result) noexcept {
-  return {.n_asked = result.n_asked,
+  return {.n_asked = result.parts.empty() ? 0 : result.parts.front().n_asked,
           .n_drafted = result.drafts.size(),
           .n_accepted = result.n_accepted,
           .draft_us = result.draft_us,
@@ -63,8 +82,7 @@ RoundOutcome outcome_of(const RoundResult& result) noexcept {
 }
 
 RoundResult decode_round(RoundState& state,
-                         DraftSource* proposer,
-                         std::size_t max_drafts,
+                         std::span<const Proposer> proposers,
                          const std::stop_token& stop) {
   std::vector<Token>& tokens = *state.tokens;
   cache::KvCache& cache = *state.cache;
@@ -74,10 +92,9 @@ RoundResult decode_round(RoundState& state,
   RoundResult round;
 
   const std::int64_t start_us = state.clock->now_us();
-  if (proposer != nullptr) round.n_asked = std::min(max_drafts, room_for_drafts(cache));
-  if (round.n_asked > 0) {
+  if (!proposers.empty()) {
     const StageScope stage(state.meter, Stage::kDraft);
-    round.drafts = propose(*proposer, round.n_asked, state.model->config().n_vocab, stop);
+    propose(state, proposers, stop, round);
   }
   std::vector<Token> window = {tokens.back()};
   window.insert(window.end(), round.drafts.begin(), round.drafts.end());
@@ -97,6 +114,7 @@ RoundResult decode_round(RoundState& state,
                 window.begin() + 1,
                 window.begin() + 1 + static_cast<std::ptrdiff_t>(round.n_accepted));
   tokens.push_back(verdict.next);
+  ++state.n_rounds;
   round.logits = out.logits;
   round.logits.n_rows = round.n_committed;
 

@@ -8,6 +8,7 @@
 #include "cache/kv_cache.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
+#include "sampling/verify.h"
 #include "speculation/draft_source.h"
 #include "speculation/round_planner.h"
 
@@ -31,12 +32,26 @@ struct RoundState {
   sampling::Sampler* sampler = nullptr;
   std::span<DraftSource* const> sources;  // all observe
   TokenSpan stop_tokens;
+  sampling::AcceptMode accept = sampling::AcceptMode::kMatch;
+  std::uint64_t n_rounds = 0;  // so far: tells the draws of one round from those of the next
+  std::size_t n_shown = 0;     // leading tokens that the sources have seen as they are
   const Clock* clock = nullptr;
   WorkMeter* meter = nullptr;  // of the request; null: nobody measures
 };
 
+/// A source, and how many drafts it is asked for.
+struct Proposer {
+  DraftSource* source = nullptr;
+  std::size_t max_drafts = 0;
+};
+
 struct RoundResult {
-  std::size_t n_asked = 0;  // drafts the proposer was asked for, after all limits
+  /// By proposer, after all limits. The drafts stand one behind the other.
+  struct Part {
+    std::size_t n_asked = 0;
+    std::size_t n_drafted = 0;
+  };
+  std::vector<Part> parts;
   std::vector<Token> drafts;
   std::size_t n_accepted = 0;
   std::size_t n_committed = 0;  // n_accepted + 1: the tokens appended by this round
@@ -51,15 +66,15 @@ struct RoundResult {
 /// What the planner learns from a round.
 RoundOutcome outcome_of(const RoundResult& result) noexcept;
 
-/// proposer: the source that drafts, or nullptr for none. max_drafts is cut to the cache's rollback
-/// limit and free positions. Throws what forward, verify and propose throw; then cache, tokens and
-/// sources are as before the round (a cache that cannot go back keeps its new length, and the next
-/// round refuses the broken invariant). A source that returns more than asked, or an id outside the
-/// vocabulary, fails the request with Error. If a source's observe throws, the round stands and
-/// every other source has seen it; the exception is passed on.
+/// proposers: who drafts, each behind what those before it drafted; empty for none. All together
+/// are cut to the cache's rollback limit and free positions. Throws what forward, verify and
+/// propose throw; then cache, tokens and sources are as before the round (a cache that cannot go
+/// back keeps its new length, and the next round refuses the broken invariant). A source that
+/// returns more than asked, or an id outside the vocabulary, fails the request with Error. If a
+/// source's observe throws, the round stands and every other source has seen it; the exception is
+/// passed on.
 RoundResult decode_round(RoundState& state,
-                         DraftSource* proposer,
-                         std::size_t max_drafts,
+                         std::span<const Proposer> proposers,
                          const std::stop_token& stop);
 
 }  // namespace ft::speculation

@@ -189,7 +189,7 @@ TEST(DecodeRound, ReportsWhatHappened) {
   generation.prefill();
   const std::size_t n_before = generation.tokens().size();
   const RoundResult result = generation.round(&mtp, 3);
-  EXPECT_EQ(result.n_asked, 3u);
+  EXPECT_EQ(result.parts.at(0).n_asked, 3u);
   ASSERT_EQ(result.drafts.size(), 3u);
   EXPECT_EQ(result.n_accepted, 3u);
   EXPECT_EQ(result.n_committed, 4u);
@@ -243,14 +243,14 @@ TEST(DecodeRound, DraftsNoMoreThanTheCacheCanUndo) {
   AdversarySource source(Malice::kRepeatsPending, 16, 0, 1);
   generation.add_source(source);
   generation.prefill();
-  EXPECT_EQ(generation.round(&source, 8).n_asked, 2u);
+  EXPECT_EQ(generation.round(&source, 8).parts.at(0).n_asked, 2u);
 
   model_options.rollback_window = 0;
   const FakeModel rigid(model_options);
   Generation other(rigid, options_for(1, 0));
   other.add_source(source);
   other.prefill();
-  EXPECT_EQ(other.round(&source, 8).n_asked, 0u);
+  EXPECT_EQ(other.round(&source, 8).parts.at(0).n_asked, 0u);
 }
 
 TEST(DecodeRound, DraftsNoMoreThanTheContextHolds) {
@@ -261,9 +261,9 @@ TEST(DecodeRound, DraftsNoMoreThanTheContextHolds) {
   AdversarySource source(Malice::kRepeatsPending, 16, 0, 1);
   generation.add_source(source);
   generation.prefill();
-  EXPECT_EQ(generation.round(&source, 8).n_asked, 2u);
+  EXPECT_EQ(generation.round(&source, 8).parts.at(0).n_asked, 2u);
   while (generation.cache().length() < options.cache_tokens) {
-    EXPECT_LE(generation.round(&source, 8).n_asked,
+    EXPECT_LE(generation.round(&source, 8).parts.at(0).n_asked,
               options.cache_tokens - generation.cache().length() + 1);
   }
   EXPECT_THROW(generation.round(&source, 8), InvalidInput);
@@ -342,7 +342,7 @@ TEST_F(FailedRound, ALogitIsNan) {
 TEST_F(FailedRound, Cancelled) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THROW(decode_round(generation_->state(), mtp_, 3, stop.get_token()), Cancelled);
+  EXPECT_THROW(decode_round(generation_->state(), {{{mtp_, 3}}}, stop.get_token()), Cancelled);
   expect_undisturbed();
 }
 

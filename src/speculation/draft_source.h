@@ -11,7 +11,9 @@
 #include "tensor/matrix.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -24,6 +26,9 @@ namespace ft::speculation {
 struct Committed {
   TokenSpan sequence;  // the whole committed sequence, the pending token included
   std::size_t n_prompt = 0;
+  /// So many leading tokens are known to be those of the last call for this sequence; what is
+  /// behind them may have changed. Saves a source the comparison, nothing else.
+  std::size_t n_same = 0;
   std::size_t first_position = 0;  // of the tapped rows
   std::size_t n_rows =
       0;  // fed and committed positions first_position … first_position + n_rows - 1
@@ -31,9 +36,32 @@ struct Committed {
       taps;  // one [n_rows, d_model] per entry of taps(); die at the next forward
 };
 
-/// Tokens that may follow the committed sequence.
+/// What a round wants of a source.
+struct DraftRequest {
+  std::size_t max_tokens = 0;
+  /// Drafts of another source in the same window: the wanted ones follow them. A source that cannot
+  /// go on behind tokens it did not draft returns none.
+  TokenSpan ahead = {};
+  /// Ratio mode: a draft that is sampled is drawn with the noise of `attempt`, and comes with its
+  /// law. Else it is drawn with the target's own noise, without.
+  bool wants_laws = false;
+  std::uint64_t attempt = 0;
+};
+
+/// Tokens that may follow the committed sequence and the request's `ahead`.
 struct Draft {
   std::vector<Token> tokens;
+  /// [tokens.size(), n_vocab]: the law each was drawn from, as it was sampled. Empty: the tokens
+  /// follow from what is before them without a draw.
+  std::vector<float> laws;
+};
+
+/// What a source would propose now, told without drafting.
+struct Offer {
+  static constexpr std::size_t kStrengths = 4;
+
+  std::size_t n_tokens = 0;
+  std::size_t strength = 0;  // 0 ... kStrengths - 1: how good the evidence is, in the source's view
 };
 
 class DraftSource {
@@ -49,7 +77,10 @@ class DraftSource {
   virtual void observe(const Committed& committed) = 0;
   /// At most max_tokens drafts; an empty draft is a normal answer. If it throws, the source is as
   /// before the call.
-  virtual Draft propose(std::size_t max_tokens, std::stop_token stop) = 0;
+  virtual Draft propose(const DraftRequest& request, std::stop_token stop) = 0;
+  /// What propose(max_tokens) would return, of sources that can tell in next to no time; nullopt:
+  /// only drafting tells.
+  virtual std::optional<Offer> offer(std::size_t /*max_tokens*/) { return std::nullopt; }
   /// State to save and restore with the target's cache; nullptr if it rebuilds from tokens.
   virtual cache::KvCache* cache() noexcept { return nullptr; }
 };

@@ -18,7 +18,7 @@ std::vector<LayerIndex> tapped_layers(std::span<DraftSource* const> sources) {
   return layers;
 }
 
-void show_all(const RoundState& state, const CommittedRows& rows) {
+void show_all(RoundState& state, const CommittedRows& rows) {
   const StageScope stage(state.meter, Stage::kDraft);
   std::exception_ptr failure;
   std::vector<ConstMatrix> taps;
@@ -35,6 +35,7 @@ void show_all(const RoundState& state, const CommittedRows& rows) {
     try {
       source->observe({.sequence = *state.tokens,
                        .n_prompt = state.n_prompt,
+                       .n_same = state.n_shown,
                        .first_position = rows.first_position,
                        .n_rows = rows.n_rows,
                        .taps = taps});
@@ -42,6 +43,8 @@ void show_all(const RoundState& state, const CommittedRows& rows) {
       if (!failure) failure = std::current_exception();
     }
   }
+  // Rounds only add tokens. After a failure a source may have seen less.
+  state.n_shown = failure ? 0 : state.tokens->size();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -27,7 +27,7 @@ struct CommittedRows {
 
 /// Shows state.tokens and the rows to every source, each with its own taps. If one throws, the
 /// others still see them; the first exception is passed on afterwards.
-void show_all(const RoundState& state, const CommittedRows& rows);
+void show_all(RoundState& state, const CommittedRows& rows);
 
 /// Undoes a forward whose results are not kept. Leaves the cache as it is if it cannot go back so
 /// far.

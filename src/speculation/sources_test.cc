@@ -48,7 +48,7 @@ std::vector<Token> drafts_after(DraftSource& source,
                   .first_position = tokens.size(),
                   .n_rows = 0,
                   .taps = {}});
-  return source.propose(n, {}).tokens;
+  return source.propose({.max_tokens = n}, {}).tokens;
 }
 
 TEST(NgramSource, ProposesWhatFollowedLastTime) {
@@ -71,7 +71,7 @@ TEST(NgramSource, AWeakMatchGivesAsManyDraftsAsItIsLong) {
 TEST(NgramSource, ProposesNothingWithoutAMatch) {
   const auto source = open_ngram();
   EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 5), IsEmpty());
-  EXPECT_THAT(source->propose(0, {}).tokens, IsEmpty());
+  EXPECT_THAT(source->propose({.max_tokens = 0}, {}).tokens, IsEmpty());
 }
 
 TEST(NgramSource, ForgetsWhatTheSessionTookBack) {
@@ -93,7 +93,7 @@ TEST(MtpSource, SamplesWithTheTargetsLawAndNoise) {
     DraftSource& mtp = generation.add_source("mtp");
     generation.prefill();
     const std::vector<Token> expected = generate_plainly(model, options);
-    const std::vector<Token> drafts = mtp.propose(6, {}).tokens;
+    const std::vector<Token> drafts = mtp.propose({.max_tokens = 6}, {}).tokens;
     for (std::size_t i = 0; i < 6; ++i)
       EXPECT_EQ(drafts[i], expected.at(options.prompt.size() + 1 + i)) << i;
   }
@@ -104,16 +104,16 @@ TEST(MtpSource, ProposingTwiceGivesTheSame) {
   Generation generation(model, some_generation(5, 1));
   DraftSource& mtp = generation.add_source("mtp");
   generation.prefill();
-  const std::vector<Token> first = mtp.propose(4, {}).tokens;
+  const std::vector<Token> first = mtp.propose({.max_tokens = 4}, {}).tokens;
   EXPECT_EQ(first.size(), 4u);
-  EXPECT_EQ(mtp.propose(4, {}).tokens, first);
+  EXPECT_EQ(mtp.propose({.max_tokens = 4}, {}).tokens, first);
 }
 
 TEST(MtpSource, HasNothingToSayBeforeTheFirstToken) {
   const FakeModel model(with_head(50));
   Generation generation(model, some_generation(5, 1));
   DraftSource& mtp = generation.add_source("mtp");
-  EXPECT_THAT(mtp.propose(4, {}).tokens, IsEmpty());
+  EXPECT_THAT(mtp.propose({.max_tokens = 4}, {}).tokens, IsEmpty());
 }
 
 TEST(MtpSource, StartsColdWhereTheHeadWantsNoPrompt) {
@@ -143,8 +143,8 @@ TEST(MtpSource, StopsBetweenStepsWhenCancelled) {
   generation.prefill();
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THROW(mtp.propose(3, stop.get_token()), Cancelled);
-  EXPECT_EQ(mtp.propose(3, {}).tokens.size(), 3u);
+  EXPECT_THROW(mtp.propose({.max_tokens = 3}, stop.get_token()), Cancelled);
+  EXPECT_EQ(mtp.propose({.max_tokens = 3}, {}).tokens.size(), 3u);
 }
 
 // Values that are not finite end the drafts of a round, at most twice in a request, and never touch

@@ -15,7 +15,9 @@ void AdversarySource::observe(const speculation::Committed& committed) {
   if (malice_ == Malice::kThrowsInObserve) throw IoError("adversary: refuses to observe");
 }
 
-speculation::Draft AdversarySource::propose(std::size_t max_tokens, std::stop_token /*stop*/) {
+speculation::Draft AdversarySource::propose(const speculation::DraftRequest& request,
+                                            std::stop_token /*stop*/) {
+  const std::size_t max_tokens = request.max_tokens;
   ++n_calls_;
   speculation::Draft draft;
   switch (malice_) {

@@ -27,7 +27,8 @@ class AdversarySource final : public speculation::DraftSource {
   std::string_view name() const noexcept override { return "adversary"; }
   std::span<const LayerIndex> taps() const noexcept override { return taps_; }
   void observe(const speculation::Committed& committed) override;
-  speculation::Draft propose(std::size_t max_tokens, std::stop_token stop) override;
+  speculation::Draft propose(const speculation::DraftRequest& request,
+                             std::stop_token stop) override;
 
   /// Layers it asks for without need.
   void set_taps(std::vector<LayerIndex> taps) { taps_ = std::move(taps); }

@@ -50,7 +50,9 @@ void Generation::prefill() {
 
 speculation::RoundResult Generation::round(speculation::DraftSource* proposer, std::size_t depth) {
   const std::size_t n_before = tokens_.size();
-  speculation::RoundResult result = speculation::decode_round(state_, proposer, depth, {});
+  std::vector<speculation::Proposer> proposers;
+  if (proposer != nullptr) proposers.push_back({proposer, depth});
+  speculation::RoundResult result = speculation::decode_round(state_, proposers, {});
   n_accepted_ += result.n_accepted;
   ++n_rounds_;
   FT_CHECK(tokens_.size() == n_before + result.n_committed);

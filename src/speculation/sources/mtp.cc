@@ -35,7 +35,7 @@ class MtpSource final : public DraftSource {
   cache::KvCache* cache() noexcept override { return &history_.cache(); }
 
   void observe(const Committed& committed) override;
-  Draft propose(std::size_t max_tokens, std::stop_token stop) override;
+  Draft propose(const DraftRequest& request, std::stop_token stop) override;
 
  private:
   void run_chain(std::size_t n_drafts, const std::stop_token& stop);
@@ -69,9 +69,9 @@ void MtpSource::observe(const Committed& committed) {
   history_.observe(committed.sequence, first, hidden);
 }
 
-Draft MtpSource::propose(std::size_t max_tokens, std::stop_token stop) {
-  const std::size_t n_drafts = std::min(max_tokens, history_.max_chain());
-  if (n_drafts == 0 || n_spoiled_ == kMaxSpoiled) return {};
+Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
+  const std::size_t n_drafts = std::min(request.max_tokens, history_.max_chain());
+  if (n_drafts == 0 || !request.ahead.empty() || n_spoiled_ == kMaxSpoiled) return {};
   const TokenSpan committed = history_.tokens();
   tokens_.assign(committed.begin(), committed.end());
   try {
@@ -81,7 +81,10 @@ Draft MtpSource::propose(std::size_t max_tokens, std::stop_token stop) {
     throw;
   }
   history_.end_chain();
-  return {{tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size()), tokens_.end()}};
+  Draft draft;
+  draft.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size()),
+                      tokens_.end());
+  return draft;
 }
 
 void MtpSource::run_chain(std::size_t n_drafts, const std::stop_token& stop) {

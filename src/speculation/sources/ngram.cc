@@ -32,11 +32,12 @@ class NgramSource final : public DraftSource {
     for (std::size_t i = common; i < now.size(); ++i) index_.push_back(now[i]);
   }
 
-  Draft propose(std::size_t max_tokens, std::stop_token /*stop*/) override {
+  Draft propose(const DraftRequest& request, std::stop_token /*stop*/) override {
     Draft draft;
+    if (!request.ahead.empty()) return draft;
     const auto match = index_.find();
     if (!match) return draft;
-    const std::size_t n = worthwhile_drafts(match->length, max_tokens);
+    const std::size_t n = worthwhile_drafts(match->length, request.max_tokens);
     for (std::size_t i = 0; i < n; ++i) {
       // A copy may run into itself: then the text is periodic and goes on with what was just
       // drafted.

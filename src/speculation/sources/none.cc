@@ -13,7 +13,7 @@ class NoneSource final : public DraftSource {
  public:
   std::string_view name() const noexcept override { return kName; }
   void observe(const Committed& /*committed*/) override {}
-  Draft propose(std::size_t /*max_tokens*/, std::stop_token /*stop*/) override { return {}; }
+  Draft propose(const DraftRequest& /*request*/, std::stop_token /*stop*/) override { return {}; }
 };
 
 class NoneProvider final : public DraftProvider {
