@@ -11,7 +11,17 @@ esac
 build="build-$1"
 cmake --preset "$1" -DFT_TESTS=ON >/dev/null
 cmake --build "$build" -j "$(nproc)" --target "${modules[@]/%/_test}"
-for module in "${modules[@]}"; do
-  echo "--- $1: $module"
-  "$build/src/$module/${module}_test" --gtest_brief=1
-done
+run_module() {
+  local log="$1/src/$2/sanitized.log"
+  if "$1/src/$2/$2_test" --gtest_brief=1 >"$log" 2>&1; then
+    echo "--- $2: $(tail -n 1 "$log")"
+  else
+    echo "--- $2: FAILED"
+    cat "$log"
+    return 1
+  fi
+}
+export -f run_module
+# Modules that take longest stand last in the list: they go first.
+printf '%s\n' "${modules[@]}" | tac |
+  xargs -P "$(nproc)" -I{} bash -c 'run_module "$1" "$2"' _ "$build" {}
