@@ -260,7 +260,7 @@ class Generation final : public Job {
       experts::ExpertStats before;
       if (request_.trace) before = core_.expert_stats();
       const RoundReport report = session.round(request_.max_tokens - output_.n_tokens(), stop_);
-      recorder_.add_round(report.source, report.result.drafts.size(), report.result.n_accepted);
+      count(report);
       if (request_.trace) {
         request_.trace(trace_line(report,
                                   experts_between(before, core_.expert_stats()),
@@ -268,6 +268,13 @@ class Generation final : public Job {
       }
       send(output_.take(session.tokens().last(report.result.n_committed), report.result.logits));
     }
+  }
+
+  void count(const RoundReport& report) {
+    std::vector<SpeculationRecorder::Part> parts;
+    for (std::size_t i = 0; i < report.sources.size(); ++i)
+      parts.push_back({report.sources[i], report.result.parts[i].n_drafted});
+    recorder_.add_round(parts, report.result.n_accepted);
   }
 
   void cancelled() {

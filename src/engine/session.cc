@@ -60,6 +60,7 @@ Session::Session(EngineCore& core, SessionOptions options)
             .sources = source_views_,
             .stop_tokens = stop_tokens_,
             .clock = core.parts().clock.get(),
+            .store = core.parts().store.get(),
             .meter = options.meter};
   core.workspace().set_meter(options.meter);
 }
@@ -84,13 +85,17 @@ RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop)
   const std::size_t n_free = cache_->max_tokens() - cache_->length();
   // The round's own token comes free: it needs neither a draft nor, yet, a position.
   const std::size_t max_drafts = std::min(tokens_left - 1, n_free - 1);
+  offers_.clear();
+  for (const auto& source : sources_) offers_.push_back(source->offer(max_drafts));
+  const speculation::PlanInputs inputs{
+      .max_drafts = max_drafts, .context = cache_->length(), .offers = offers_};
   RoundReport report;
-  report.plan = planner_.plan(max_drafts);
-  report.baseline_us = planner_.baseline_us();
+  report.plan = planner_.plan(inputs);
+  report.baseline_us = planner_.baseline_us(inputs);
   std::vector<speculation::Proposer> proposers;
-  if (report.plan.source != speculation::RoundPlan::kNoSource) {
-    proposers.push_back({source_views_[report.plan.source], report.plan.depth});
-    report.source = proposers.front().source->name();
+  for (const speculation::RoundPlan::Part& part : report.plan.parts) {
+    proposers.push_back({source_views_[part.source], part.depth});
+    report.sources.push_back(proposers.back().source->name());
   }
   report.result = speculation::decode_round(state_, proposers, stop);
   planner_.record(report.plan, speculation::outcome_of(report.result));

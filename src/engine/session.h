@@ -35,7 +35,7 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
                                          const models::Model& model);
 
 struct RoundReport {
-  std::string_view source;  // empty: none was asked
+  std::vector<std::string_view> sources;  // by part of the plan; none was asked: empty
   speculation::RoundPlan plan;
   speculation::RoundResult result;  // its logits die at the next forward
   double baseline_us = 0;           // what a round without drafts takes; 0: not known
@@ -81,6 +81,7 @@ class Session {
   std::unique_ptr<cache::KvCache> cache_;
   std::vector<std::unique_ptr<speculation::DraftSource>> sources_;
   std::vector<speculation::DraftSource*> source_views_;
+  std::vector<std::optional<speculation::Offer>> offers_;  // of this round
   std::vector<Token> stop_tokens_;
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;

@@ -19,9 +19,15 @@ void SpeculationRecorder::add_source(std::string_view name) {
   counts_.by_source[std::string(name)];
 }
 
-void SpeculationRecorder::add_round(std::string_view source,
-                                    std::size_t n_drafted,
-                                    std::size_t n_accepted) {
+void SpeculationRecorder::add_round(std::span<const Part> parts, std::size_t n_accepted) {
+  std::size_t n_drafted = 0;
+  for (const Part& part : parts) {
+    if (part.n_drafted == 0) continue;
+    auto& by_source = counts_.by_source[std::string(part.source)];
+    by_source.drafted += part.n_drafted;
+    by_source.accepted += std::min(n_accepted - std::min(n_accepted, n_drafted), part.n_drafted);
+    n_drafted += part.n_drafted;
+  }
   ++counts_.rounds;
   counts_.drafted += n_drafted;
   counts_.accepted += n_accepted;
@@ -30,10 +36,6 @@ void SpeculationRecorder::add_round(std::string_view source,
   count_positions(counts_.accepted_per_position, n_accepted);
   // Every drafted position has an entry in both lists.
   counts_.accepted_per_position.resize(counts_.drafted_per_position.size());
-  if (n_drafted == 0) return;
-  auto& by_source = counts_.by_source[std::string(source)];
-  by_source.drafted += n_drafted;
-  by_source.accepted += n_accepted;
 }
 
 foretoken::SpeculationStatistics SpeculationRecorder::summary(std::size_t n_completion) const {

@@ -1,5 +1,6 @@
 #include "engine/speculation_recorder.h"
 
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,10 +14,11 @@ TEST(SpeculationRecorder, CountsAsTheContractSays) {
   SpeculationRecorder recorder;
   recorder.add_source("mtp");
   recorder.add_source("ngram");
-  recorder.add_round("mtp", 3, 2);    // commits 3
-  recorder.add_round("mtp", 3, 0);    // commits 1
-  recorder.add_round("", 0, 0);       // commits 1
-  recorder.add_round("ngram", 1, 1);  // commits 2
+  using Part = SpeculationRecorder::Part;
+  recorder.add_round(std::array{Part{"mtp", 3}}, 2);    // commits 3
+  recorder.add_round(std::array{Part{"mtp", 3}}, 0);    // commits 1
+  recorder.add_round({}, 0);                            // commits 1
+  recorder.add_round(std::array{Part{"ngram", 1}}, 1);  // commits 2
   const foretoken::SpeculationStatistics out = recorder.summary(1 + 3 + 1 + 1 + 2);
   EXPECT_EQ(out.sources, (std::vector<std::string>{"mtp", "ngram"}));
   EXPECT_EQ(out.rounds, 4U);
@@ -31,6 +33,20 @@ TEST(SpeculationRecorder, CountsAsTheContractSays) {
   EXPECT_EQ(out.by_source.at("mtp").drafted, 6U);
   EXPECT_EQ(out.by_source.at("mtp").accepted, 2U);
   EXPECT_EQ(out.by_source.at("ngram").accepted, 1U);
+}
+
+TEST(SpeculationRecorder, CountsEachDrafterOfAWindow) {
+  SpeculationRecorder recorder;
+  using Part = SpeculationRecorder::Part;
+  recorder.add_round(std::array{Part{"ngram", 3}, Part{"mtp", 2}}, 4);
+  recorder.add_round(std::array{Part{"ngram", 3}, Part{"mtp", 2}}, 1);
+  const foretoken::SpeculationStatistics out = recorder.summary(1 + 5 + 2);
+  EXPECT_EQ(out.by_source.at("ngram").drafted, 6U);
+  EXPECT_EQ(out.by_source.at("ngram").accepted, 4U);
+  EXPECT_EQ(out.by_source.at("mtp").drafted, 4U);
+  EXPECT_EQ(out.by_source.at("mtp").accepted, 1U);
+  EXPECT_EQ(out.drafted_per_position, (Counts{2, 2, 2, 2, 2}));
+  EXPECT_EQ(out.accepted_per_position, (Counts{2, 1, 1, 1, 0}));
 }
 
 TEST(SpeculationRecorder, HasNoForwardBeforeTheFirstToken) {

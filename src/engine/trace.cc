@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include <fmt/format.h>
+
 namespace ft::engine {
 namespace {
 
@@ -25,12 +27,12 @@ std::string trace_line(const RoundReport& report,
   out.begin_object();
   out.member("round", std::uint64_t{place.round});
   out.member("position", std::uint64_t{place.position});
-  if (report.source.empty()) {
+  if (report.sources.empty()) {
     out.key("source").null();
   } else {
-    out.member("source", report.source);
+    out.member("source", fmt::format("{}", fmt::join(report.sources, "+")));
   }
-  out.member("depth", static_cast<std::uint64_t>(report.plan.depth));
+  out.member("depth", static_cast<std::uint64_t>(report.plan.depth()));
   out.key("drafts").begin_array();
   for (const Token token : result.drafts) out.value(token);
   out.end_array();

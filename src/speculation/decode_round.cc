@@ -71,14 +71,28 @@ sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix 
   }
 }
 
+experts::ExpertStats expert_stats(const RoundState& state) {
+  return state.store != nullptr ? state.store->stats() : experts::ExpertStats();
+}
+
+void count_reads(const experts::ExpertStats& before,
+                 const experts::ExpertStats& after,
+                 RoundResult& round) {
+  const std::uint64_t n_missed = after.trunk.misses - before.trunk.misses;
+  const std::uint64_t n_cached = after.trunk.from_page_cache - before.trunk.from_page_cache;
+  round.missing_bytes = (n_missed - std::min(n_missed, n_cached)) * after.trunk.slot_bytes;
+  round.stall_us = after.stall_us - before.stall_us;
+}
+
 }  // namespace
 
-RoundOutcome outcome_of(const RoundResult& result) noexcept {
-  return {.n_asked = result.parts.empty() ? 0 : result.parts.front().n_asked,
-          .n_drafted = result.drafts.size(),
+RoundOutcome outcome_of(const RoundResult& result) {
+  return {.parts = result.parts,
           .n_accepted = result.n_accepted,
           .draft_us = result.draft_us,
-          .rest_us = result.forward_us + result.verify_us + result.observe_us};
+          .rest_us = result.forward_us + result.verify_us + result.observe_us,
+          .stall_us = result.stall_us,
+          .missing_bytes = static_cast<double>(result.missing_bytes)};
 }
 
 RoundResult decode_round(RoundState& state,
@@ -103,7 +117,9 @@ RoundResult decode_round(RoundState& state,
   const std::int64_t drafted_us = state.clock->now_us();
   const std::vector<LayerIndex> layers = tapped_layers(state.sources);
   const std::array slices = {models::SequenceSlice{&cache, window, window.size()}};
+  const experts::ExpertStats before = expert_stats(state);
   const models::ForwardOutput& out = state.model->forward(slices, layers, stop, *state.workspace);
+  count_reads(before, expert_stats(state), round);
 
   const std::int64_t forwarded_us = state.clock->now_us();
   const sampling::Verdict verdict = verify(state, round.drafts, out.logits);

@@ -6,6 +6,7 @@
 #include "base/types.h"
 #include "base/work_meter.h"
 #include "cache/kv_cache.h"
+#include "experts/expert_store.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
 #include "sampling/verify.h"
@@ -36,7 +37,8 @@ struct RoundState {
   std::uint64_t n_rounds = 0;  // so far: tells the draws of one round from those of the next
   std::size_t n_shown = 0;     // leading tokens that the sources have seen as they are
   const Clock* clock = nullptr;
-  WorkMeter* meter = nullptr;  // of the request; null: nobody measures
+  const experts::ExpertStore* store = nullptr;  // null: experts are resident
+  WorkMeter* meter = nullptr;                   // of the request; null: nobody measures
 };
 
 /// A source, and how many drafts it is asked for.
@@ -47,10 +49,7 @@ struct Proposer {
 
 struct RoundResult {
   /// By proposer, after all limits. The drafts stand one behind the other.
-  struct Part {
-    std::size_t n_asked = 0;
-    std::size_t n_drafted = 0;
-  };
+  using Part = RoundOutcome::Part;
   std::vector<Part> parts;
   std::vector<Token> drafts;
   std::size_t n_accepted = 0;
@@ -61,10 +60,12 @@ struct RoundResult {
   std::int64_t forward_us = 0;
   std::int64_t verify_us = 0;
   std::int64_t observe_us = 0;
+  std::int64_t stall_us = 0;        // of forward_us: computing waited for experts
+  std::uint64_t missing_bytes = 0;  // of the experts that the forward had to read
 };
 
 /// What the planner learns from a round.
-RoundOutcome outcome_of(const RoundResult& result) noexcept;
+RoundOutcome outcome_of(const RoundResult& result);
 
 /// proposers: who drafts, each behind what those before it drafted; empty for none. All together
 /// are cut to the cache's rollback limit and free positions. Throws what forward, verify and

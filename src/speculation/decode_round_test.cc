@@ -203,8 +203,9 @@ TEST(DecodeRound, ReportsWhatHappened) {
   EXPECT_EQ(result.verify_us, 1);
   EXPECT_EQ(result.observe_us, 1);
   const RoundOutcome outcome = outcome_of(result);
-  EXPECT_EQ(outcome.n_asked, 3u);
-  EXPECT_EQ(outcome.n_drafted, 3u);
+  ASSERT_EQ(outcome.parts.size(), 1u);
+  EXPECT_EQ(outcome.parts[0].n_asked, 3u);
+  EXPECT_EQ(outcome.parts[0].n_drafted, 3u);
   EXPECT_EQ(outcome.n_accepted, 3u);
   EXPECT_EQ(outcome.draft_us, 1);
   EXPECT_EQ(outcome.rest_us, 3);

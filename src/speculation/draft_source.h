@@ -8,6 +8,7 @@
 #include "cache/kv_cache.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
+#include "speculation/offer.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
@@ -54,14 +55,6 @@ struct Draft {
   /// [tokens.size(), n_vocab]: the law each was drawn from, as it was sampled. Empty: the tokens
   /// follow from what is before them without a draw.
   std::vector<float> laws;
-};
-
-/// What a source would propose now, told without drafting.
-struct Offer {
-  static constexpr std::size_t kStrengths = 4;
-
-  std::size_t n_tokens = 0;
-  std::size_t strength = 0;  // 0 ... kStrengths - 1: how good the evidence is, in the source's view
 };
 
 class DraftSource {

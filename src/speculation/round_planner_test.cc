@@ -14,7 +14,7 @@
 namespace ft::speculation {
 namespace {
 
-constexpr std::size_t kPlenty = kMaxDraftTokens;
+constexpr PlanInputs kAnything{.max_drafts = kMaxDraftTokens};
 
 // A machine and a text: what a round costs and what is accepted.
 struct World {
@@ -62,31 +62,31 @@ class Simulation {
   double uniform() { return noise_uniform(seed_, NoisePurpose::kAccept, n_draws_++, 0); }
 
   void step(RoundPlanner& planner, Total& total) {
-    const RoundPlan plan = planner.plan(kPlenty);
+    const RoundPlan plan = planner.plan(kAnything);
     const RoundOutcome outcome = play(plan, total);
     planner.record(plan, outcome);
     total.us += static_cast<double>(outcome.draft_us + outcome.rest_us);
     total.n_tokens += outcome.n_accepted + 1;
-    total.n_drafting += plan.depth > 0 ? 1 : 0;
+    total.n_drafting += plan.depth() > 0 ? 1 : 0;
     total.n_probes += plan.reason == PlanReason::kProbe ? 1 : 0;
-    ++total.by_depth[plan.depth];
-    if (plan.depth > 0) ++total.by_source[plan.source];
+    ++total.by_depth[plan.depth()];
+    if (plan.depth() > 0) ++total.by_source[plan.parts.front().source];
   }
 
   RoundOutcome play(const RoundPlan& plan, Total& total) {
     RoundOutcome outcome;
-    outcome.n_asked = plan.depth;
-    if (plan.depth > 0 && uniform() < world_.offered.at(plan.source))
-      outcome.n_drafted = plan.depth;
-    while (outcome.n_accepted < outcome.n_drafted &&
-           uniform() < world_.acceptance(total.n_tokens, plan.source) -
+    const std::size_t depth = plan.depth();
+    const std::size_t source = depth > 0 ? plan.parts.front().source : 0;
+    const std::size_t n_drafted = depth > 0 && uniform() < world_.offered.at(source) ? depth : 0;
+    if (depth > 0) outcome.parts = {{depth, n_drafted}};
+    while (outcome.n_accepted < n_drafted &&
+           uniform() < world_.acceptance(total.n_tokens, source) -
                            world_.acceptance_step * static_cast<double>(outcome.n_accepted)) {
       ++outcome.n_accepted;
     }
-    double draft_us = outcome.n_drafted == 0 ? 0
-                                             : world_.draft_us.at(plan.source) *
-                                                   static_cast<double>(outcome.n_drafted);
-    double rest_us = world_.forward_us(outcome.n_drafted + 1);
+    double draft_us =
+        n_drafted == 0 ? 0 : world_.draft_us.at(source) * static_cast<double>(n_drafted);
+    double rest_us = world_.forward_us(n_drafted + 1);
     total.quiet_us += draft_us + rest_us;
     rest_us *= 1 + world_.noise * (uniform() - 0.5);
     if (world_.preempted > 0 && uniform() < world_.preempted) {
@@ -94,12 +94,12 @@ class Simulation {
       draft_us *= factor;
       rest_us *= factor;
     }
-    std::size_t& n_before = outcome.n_drafted > 0 ? n_drafting_ : n_rounds_;
+    std::size_t& n_before = n_drafted > 0 ? n_drafting_ : n_rounds_;
     if (n_before < world_.n_cold) {
       draft_us *= world_.cold_draft;
       rest_us *= world_.cold_forward;
     }
-    if (outcome.n_drafted > 0) ++n_drafting_;
+    if (n_drafted > 0) ++n_drafting_;
     ++n_rounds_;
     outcome.draft_us = static_cast<std::int64_t>(draft_us);
     outcome.rest_us = static_cast<std::int64_t>(rest_us);
@@ -145,25 +145,25 @@ double best_fixed(const World& world) {
 TEST(RoundPlanner, StartsWithTheBaseline) {
   RoundPlanner planner(1, {});
   for (const std::int64_t us : {4000, 800}) {  // the first round is cold
-    const RoundPlan plan = planner.plan(kPlenty);
-    EXPECT_EQ(plan.depth, 0u);
-    EXPECT_EQ(plan.source, RoundPlan::kNoSource);
+    const RoundPlan plan = planner.plan(kAnything);
+    EXPECT_EQ(plan.depth(), 0u);
+    EXPECT_TRUE(plan.parts.empty());
     EXPECT_EQ(plan.reason, PlanReason::kBaseline);
     planner.record(plan, {.rest_us = us});
   }
-  EXPECT_EQ(planner.baseline_us(), 800);
-  EXPECT_GT(planner.plan(kPlenty).depth, 0u) << "what looks cheap is tried";
+  EXPECT_EQ(planner.baseline_us(kAnything), 800);
+  EXPECT_GT(planner.plan(kAnything).depth(), 0u) << "what looks cheap is tried";
 }
 
 TEST(RoundPlanner, DraftsNothingWithoutSourcesOrRoom) {
   RoundPlanner none(0, {});
-  EXPECT_EQ(none.plan(kPlenty).reason, PlanReason::kNoSource);
-  none.record(none.plan(kPlenty), {.rest_us = 500});
-  EXPECT_EQ(none.plan(kPlenty).depth, 0u);
-  EXPECT_EQ(none.plan(kPlenty).predicted_us, 500);
+  EXPECT_EQ(none.plan(kAnything).reason, PlanReason::kNoSource);
+  none.record(none.plan(kAnything), {.rest_us = 500});
+  EXPECT_EQ(none.plan(kAnything).depth(), 0u);
+  EXPECT_EQ(none.plan(kAnything).predicted_us, 500);
   RoundPlanner planner(1, {});
-  const RoundPlan plan = planner.plan(0);
-  EXPECT_EQ(plan.depth, 0u);
+  const RoundPlan plan = planner.plan({.max_drafts = 0});
+  EXPECT_EQ(plan.depth(), 0u);
   EXPECT_EQ(plan.reason, PlanReason::kNoRoom);
 }
 
@@ -171,9 +171,11 @@ TEST(RoundPlanner, NeverExceedsTheLimitOrItsOwn) {
   RoundPlanner planner(1, {.fixed_depth = std::nullopt, .max_depth = 6});
   for (std::size_t round = 0; round < 300; ++round) {
     const std::size_t limit = round % 9;
-    const RoundPlan plan = planner.plan(limit);
-    ASSERT_LE(plan.depth, std::min<std::size_t>(limit, 6));
-    planner.record(plan, {plan.depth, plan.depth, plan.depth, 10, 1000});
+    const RoundPlan plan = planner.plan({.max_drafts = limit});
+    ASSERT_LE(plan.depth(), std::min<std::size_t>(limit, 6));
+    const std::vector<RoundOutcome::Part> parts(plan.parts.size(), {plan.depth(), plan.depth()});
+    planner.record(plan,
+                   {.parts = parts, .n_accepted = plan.depth(), .draft_us = 10, .rest_us = 1000});
   }
 }
 
@@ -183,11 +185,11 @@ TEST(RoundPlanner, IsAValueAndAPureFunction) {
   RoundPlanner one(1, {});
   simulation.run(one, 200);
   const RoundPlanner copy = one;
-  const RoundPlan a = one.plan(kPlenty);
-  const RoundPlan b = copy.plan(kPlenty);
-  EXPECT_EQ(a.depth, b.depth);
+  const RoundPlan a = one.plan(kAnything);
+  const RoundPlan b = copy.plan(kAnything);
+  EXPECT_EQ(a.depth(), b.depth());
   EXPECT_EQ(a.predicted_us, b.predicted_us);
-  EXPECT_EQ(a.depth, one.plan(kPlenty).depth);
+  EXPECT_EQ(a.depth(), one.plan(kAnything).depth());
 }
 
 TEST(RoundPlanner, GivesUpADrafterThatIsNeverRightAfterBoundedProbes) {
@@ -203,7 +205,7 @@ TEST(RoundPlanner, GivesUpADrafterThatIsNeverRightAfterBoundedProbes) {
 TEST(RoundPlanner, GoesToTheDeepestWhereEverythingIsAcceptedAndRowsAreCheap) {
   RoundPlanner planner(1, {});
   const Total total = Simulation(one_source(0.05, 1), 4).run(planner, 1000);
-  EXPECT_GE(planner.plan(kPlenty).depth, 14u);
+  EXPECT_GE(planner.plan(kAnything).depth(), 14u);
   EXPECT_LT(total.us_per_token(), 1.1 * best_fixed(one_source(0.05, 1)));
 }
 
@@ -374,11 +376,11 @@ TEST(RoundPlanner, AFixedDepthIsKept) {
   RoundPlanner planner(1, {.fixed_depth = 3, .max_depth = 16});
   const Total total = Simulation(one_source(1.5, 0), 9).run(planner, 200);
   EXPECT_EQ(total.by_depth[3], 200u);
-  EXPECT_EQ(planner.plan(kPlenty).reason, PlanReason::kFixed);
-  EXPECT_EQ(planner.plan(2).depth, 2u) << "limits come first";
-  EXPECT_EQ(planner.plan(0).depth, 0u);
+  EXPECT_EQ(planner.plan(kAnything).reason, PlanReason::kFixed);
+  EXPECT_EQ(planner.plan({.max_drafts = 2}).depth(), 2u) << "limits come first";
+  EXPECT_EQ(planner.plan({.max_drafts = 0}).depth(), 0u);
   RoundPlanner off(1, {.fixed_depth = 0, .max_depth = 16});
-  EXPECT_EQ(off.plan(kPlenty).depth, 0u);
+  EXPECT_EQ(off.plan(kAnything).depth(), 0u);
 }
 
 TEST(RoundPlanner, WithAFixedDepthTheSourceIsStillChosen) {
