@@ -278,7 +278,7 @@ TEST(BadInput, Options) {
                                                          {"--speculate", "suffix"},
                                                          {"--speculate", "prediction"},
                                                          {"--speculate", "draft"},
-                                                         {"--accept", "ratio"},
+                                                         {"--accept", "lenient"},
                                                          {"--experts", "stream"},
                                                          {"--experts", "drive"},
                                                          {"--expert-policy", "fifo"},

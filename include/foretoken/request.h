@@ -42,8 +42,11 @@ struct GenerationRequest {
       logprobs;  // log-probability of each token and of the N best; unset: none
   std::vector<std::string> speculate = {"auto"};  // draft sources; {"none"} is plain decoding
   std::optional<std::size_t>
-      draft_tokens;               // fixed draft length 0 ... 64; unset: the planner's choice
-  std::string accept = "match";   // the only mode there is: text equal with speculation on and off
+      draft_tokens;  // fixed draft length 0 ... 64; unset: the planner's choice
+  /// "match": the text of plain decoding. "ratio": rejection sampling, which accepts more drafts of
+  /// sources that sample; the law of plain decoding, not its text. Reproducible with fixed
+  /// draft_tokens; else the planner's choices, and so the text, depend on measured times.
+  std::string accept = "match";
   std::size_t prefill_chunk = 0;  // prompt tokens per forward; 0: the engine's
   /// Prompt tokens to feed before the clock of the prefill starts: the timings are those of the
   /// rest, at that depth. Fewer than the prompt has.

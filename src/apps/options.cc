@@ -356,7 +356,11 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
       ->type_name("N")
       ->group(kGroup)
       ->capture_default_str();
-  command.add_option("--accept", options.accept, "match: text equal with speculation on and off")
+  command
+      .add_option("--accept",
+                  options.accept,
+                  "match: text equal with speculation on and off; ratio: equal in law, more drafts "
+                  "accepted")
       ->type_name("MODE")
       ->group(kGroup)
       ->capture_default_str();

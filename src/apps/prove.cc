@@ -275,6 +275,12 @@ void add_prove(CLI::App& app, Command& chosen) {
   add_engine_options(*command, options->model);
   add_output_options(*command, options->output);
   command->callback([options, &chosen, command] {
+    // What is not greedy has no text of its own to compare with: only its law is that of the base.
+    if (options->speculation.accept == "ratio" && options->generation.temperature != 0.0F) {
+      fail(
+          "prove compares texts, and --accept ratio keeps their law alone; use --accept match, or "
+          "--temperature 0, where both modes are equal");
+    }
     options->has_chunk = command->count("--prefill-chunk") > 0;
     options->has_draft_tokens = command->count("--draft-tokens") > 0;
     chosen = [options](Environment& environment) { return Proof(*options, environment).run(); };

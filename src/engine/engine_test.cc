@@ -175,6 +175,46 @@ TEST_F(EngineOnFakeModel, CountsForwardsAndAcceptedDrafts) {
   EXPECT_EQ(out.by_source.at("mtp").drafted, out.drafted);
 }
 
+TEST_F(EngineOnFakeModel, RatioModeIsReproducedAndTellsItsMode) {
+  const auto engine = open();
+  foretoken::GenerationRequest wanted = request(64);
+  wanted.speculate = {"mtp", "ngram"};
+  wanted.draft_tokens = 3;
+  wanted.sampling.temperature = 1.0F;
+  wanted.logprobs = 2;
+  EXPECT_EQ(run(*engine, wanted).completion.speculation.accept, "match");
+  wanted.accept = "ratio";
+  const Collected out = run(*engine, wanted);
+  EXPECT_EQ(run(*engine, wanted).ids, out.ids);
+  EXPECT_EQ(out.completion.speculation.accept, "ratio");
+  EXPECT_GT(out.completion.speculation.accepted, 0U);
+  EXPECT_EQ(out.ids.size(), 64U);
+  // Log-probabilities are those of the rows that chose the tokens.
+  const auto& model = dynamic_cast<const ft::testing::FakeModel&>(*engine->parts().model);
+  std::vector<Token> tokens = wanted.prompt;
+  for (std::size_t i = 0; i < out.ids.size(); ++i) {
+    const float expected = sampling::token_logprob(model.logits_after(tokens), out.ids[i]);
+    EXPECT_EQ(out.logprobs[i].chosen.logprob, expected);
+    tokens.push_back(out.ids[i]);
+  }
+}
+
+TEST_F(EngineOnFakeModel, RatioModeWithoutDraftsOrGreedyIsMatchMode) {
+  const auto engine = open();
+  foretoken::GenerationRequest wanted = request(40);
+  wanted.sampling.temperature = 1.0F;
+  wanted.speculate = {"none"};
+  const Collected plain = run(*engine, wanted);
+  wanted.accept = "ratio";
+  EXPECT_EQ(run(*engine, wanted).ids, plain.ids);
+  wanted.sampling.temperature = 0.0F;
+  wanted.speculate = {"mtp"};
+  wanted.draft_tokens = 3;
+  const Collected greedy = run(*engine, wanted);
+  wanted.accept = "match";
+  EXPECT_EQ(run(*engine, wanted).ids, greedy.ids);
+}
+
 TEST_F(EngineOnFakeModel, MeasuresWhereTheTimeGoesWithoutChangingAnything) {
   const auto engine = open();
   foretoken::GenerationRequest wanted = request();
@@ -308,7 +348,8 @@ TEST_F(EngineOnFakeModel, RefusesWhatCannotBe) {
   EXPECT_NE(refused([](auto& r) { r.prompt[0] = -1; }).find("-1"), std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.max_tokens = 0; }).find("max_tokens"), std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.sampling.temperature = -1.0F; }).find("-1"), std::string::npos);
-  EXPECT_NE(refused([](auto& r) { r.accept = "ratio"; }).find("ratio"), std::string::npos);
+  const std::string mode = refused([](auto& r) { r.accept = "lenient"; });
+  EXPECT_NE(mode.find("accept is 'lenient', expected 'match'"), std::string::npos) << mode;
   EXPECT_NE(refused([](auto& r) { r.speculate = {"oracle"}; }).find("oracle"), std::string::npos);
   EXPECT_NE(refused([](auto& r) {
               r.speculate = {"auto", "mtp"};

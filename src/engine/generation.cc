@@ -42,6 +42,15 @@ foretoken::PhaseWork phase_work(const WorkTotals& totals) {
   return out;
 }
 
+sampling::AcceptMode accept_mode(const std::string& name) {
+  if (name == "match") return sampling::AcceptMode::kMatch;
+  if (name == "ratio") return sampling::AcceptMode::kRatio;
+  fail(
+      "accept is {}, expected 'match' (text equal with speculation on and off) or 'ratio' (equal "
+      "in law)",
+      in_quotes(name));
+}
+
 /// Everything between a session's committed tokens and the events of a stream: text,
 /// log-probabilities, the end.
 class Output {
@@ -165,6 +174,7 @@ class Generation final : public Job {
              request_.sampling, core_.parts().sampling_defaults, core_.parts().draw_seed),
          .sources = request_.speculate,
          .draft_tokens = request_.draft_tokens,
+         .accept = accept_mode(request_.accept),
          .ignore_eos = request_.ignore_eos,
          .meter = meter_ ? &*meter_ : nullptr});
     for (std::size_t i = 0; i < session.n_sources(); ++i)
@@ -299,6 +309,7 @@ class Generation final : public Job {
     }
     out.timings = timings(n_tokens);
     out.speculation = recorder_.summary(n_tokens);
+    out.speculation.accept = request_.accept;
     out.experts = experts_between(at_start_, core_.expert_stats());
     if (core_.parts().has_budget) out.memory.budget_bytes = core_.parts().memory.budget_bytes;
     for (const auto* tier : {&out.experts.trunk, &out.experts.draft}) {
@@ -366,10 +377,7 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
          *request.draft_tokens,
          speculation::kMaxDraftTokens);
   }
-  if (request.accept != "match") {
-    fail("accept is {}, expected 'match': it is the only mode of this version",
-         in_quotes(request.accept));
-  }
+  accept_mode(request.accept);
   if (!request.stop.empty() && parts.text == nullptr) {
     fail("stop strings need text, and the model has no tokenizer.json; leave them out");
   }

@@ -59,6 +59,7 @@ Session::Session(EngineCore& core, SessionOptions options)
             .sampler = &sampler_,
             .sources = source_views_,
             .stop_tokens = stop_tokens_,
+            .accept = options.accept,
             .clock = core.parts().clock.get(),
             .store = core.parts().store.get(),
             .meter = options.meter};

@@ -24,6 +24,7 @@ struct SessionOptions {
   sampling::SamplingParams sampling;
   std::vector<std::string> sources = {"auto"};
   std::optional<std::size_t> draft_tokens;  // unset: the planner's choice
+  sampling::AcceptMode accept = sampling::AcceptMode::kMatch;
   bool ignore_eos = false;
   WorkMeter* meter = nullptr;  // what the session's work is reported to; may be null
 };

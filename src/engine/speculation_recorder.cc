@@ -40,7 +40,6 @@ void SpeculationRecorder::add_round(std::span<const Part> parts, std::size_t n_a
 
 foretoken::SpeculationStatistics SpeculationRecorder::summary(std::size_t n_completion) const {
   foretoken::SpeculationStatistics out = counts_;
-  out.accept = "match";
   out.forwards = n_completion == 0 ? 0 : out.rounds + 1;
   if (out.forwards > 0) {
     out.tokens_per_forward = static_cast<double>(n_completion) / static_cast<double>(out.forwards);

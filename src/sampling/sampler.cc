@@ -147,6 +147,13 @@ class Sampler::Race {
   Candidate winner_{std::numeric_limits<double>::lowest(), std::numeric_limits<Token>::max()};
 };
 
+std::uint64_t noise_position(NoisePurpose purpose, std::size_t position, std::uint64_t attempt) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t low = position;
+  FT_CHECK(low <= kMax && attempt <= kMax);
+  return purpose == NoisePurpose::kTarget ? low : attempt << 32 | low;
+}
+
 Sampler::Sampler(SamplingParams params, std::size_t n_vocab)
     : params_(std::move(params)),
       n_vocab_(n_vocab),
@@ -156,13 +163,16 @@ Sampler::Sampler(SamplingParams params, std::size_t n_vocab)
   if (params_.temperature > 0) inverse_temperature_ = 1 / static_cast<double>(params_.temperature);
 }
 
-Token Sampler::pick(std::span<const float> logits, const History& history, NoisePurpose purpose) {
+Token Sampler::pick(std::span<const float> logits,
+                    const History& history,
+                    NoisePurpose purpose,
+                    std::uint64_t attempt) {
   FT_CHECK(logits.size() == n_vocab_);
   const std::span<const float> adjusted = penalised(logits, history);
   const std::size_t best_id = argmax(adjusted, logits);
   const Best best{static_cast<Token>(best_id), adjusted[best_id]};
   if (params_.temperature == 0) return best.id;
-  Race race(params_.seed, purpose, history.tokens.size());
+  Race race(params_.seed, purpose, noise_position(purpose, history.tokens.size(), attempt));
   race.enter(0, best.id);  // first, because a high score to beat spares the others' logarithms
   if (has_filter()) {
     filter(adjusted, best);

@@ -36,6 +36,13 @@ struct History {
   std::size_t n_prompt = 0;  // tokens[0, n_prompt) are the prompt
 };
 
+/// Where the noise of a draw lies in its purpose's stream: the `position` that base/random.h takes.
+/// What is drawn for a position can be drawn again in a later round, so all purposes but kTarget
+/// carry the round's `attempt` (high half; the position is the low half); kTarget's token of a
+/// position is committed once and has the position alone. Throws LogicError if a half does not hold
+/// its value.
+std::uint64_t noise_position(NoisePurpose purpose, std::size_t position, std::uint64_t attempt);
+
 /// One per session; holds scratch memory, no state that outlives a call.
 class Sampler {
  public:
@@ -47,12 +54,13 @@ class Sampler {
   const SamplingParams& params() const noexcept { return params_; }
 
   /// The token at position history.tokens.size(). Gumbel-max over the filtered law with noise keyed
-  /// by (seed, purpose, position, id); temperature 0 draws nothing. Equal values go to the lowest
-  /// id. Logits [n_vocab] f32; -inf is a token that cannot come. Throws Error if a logit is NaN or
-  /// +inf, InvalidInput if penalties or biases make it so or if all are -inf.
+  /// by (seed, purpose, noise_position(), id); temperature 0 draws nothing. Equal values go to the
+  /// lowest id. Logits [n_vocab] f32; -inf is a token that cannot come. Throws Error if a logit is
+  /// NaN or +inf, InvalidInput if penalties or biases make it so or if all are -inf.
   Token pick(std::span<const float> logits,
              const History& history,
-             NoisePurpose purpose = NoisePurpose::kTarget);
+             NoisePurpose purpose = NoisePurpose::kTarget,
+             std::uint64_t attempt = 0);
 
   /// The law pick() draws from, [n_vocab] f32, sums to 1; filtered ids are exactly 0; greedy is a
   /// point mass. Throws as pick() does.

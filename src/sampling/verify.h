@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace ft::sampling {
 
@@ -31,5 +32,32 @@ Verdict verify_exact(const History& committed,
                      ConstMatrix target_logits,
                      TokenSpan stop_tokens,
                      Sampler& sampler);
+
+/// The drafts of one window, and what they were drawn from.
+struct DrawnDrafts {
+  TokenSpan tokens;
+  /// One per token, or none at all. [n_vocab] f32: the law the token was drawn from, as it was
+  /// sampled, filters included. Empty: the token is not a draw, or its law is not known.
+  std::span<const std::span<const float>> laws;
+  std::uint64_t attempt = 0;  // tells this window's draws from those of every other one
+};
+
+/// Ratio mode (Leviathan et al., Chen et al. 2023, arXiv 2302.01318): the emitted tokens follow the
+/// law of plain decoding, whatever was drafted. Draft x is accepted with probability
+/// min(1, p(x) / q(x)): p is the request's law on the history with the drafts accepted before, q
+/// the draft's own. The first rejected one is replaced by a draw from (p - q)+ normalised; after
+/// full acceptance the bonus is drawn from p. Without a law x stands with probability p(x) and is
+/// else replaced by a draw from p without x, which is right for any x that knows nothing of the
+/// noise used here: kAccept and kResidual of `attempt`, kTarget for the bonus. Drafts must
+/// therefore be drawn with kDraft. If p - q is nowhere positive although x was rejected, which
+/// rounding alone can bring about, the draw is from p. At temperature 0, and without drafts, this
+/// is verify_exact(). Shapes and stop tokens as there. Throws LogicError for a law that is none
+/// (not finite, negative, sum off 1) or that says its token cannot come: with a wrong q the text
+/// would be wrong, so no rule takes over.
+Verdict verify_rejection(const History& committed,
+                         const DrawnDrafts& drafts,
+                         ConstMatrix target_logits,
+                         TokenSpan stop_tokens,
+                         Sampler& sampler);
 
 }  // namespace ft::sampling

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,6 +31,13 @@ Draft ask(DraftSource& source,
                                  out.tokens.size(),
                                  request.max_tokens));
   }
+  const std::size_t n_expected = out.tokens.size() * n_vocab;
+  if (request.wants_laws && !out.laws.empty() && out.laws.size() != n_expected) {
+    throw LogicError(fmt::format("draft source '{}' returned laws of {} numbers, expected {}",
+                                 source.name(),
+                                 out.laws.size(),
+                                 n_expected));
+  }
   for (const Token draft : out.tokens) {
     if (draft < 0 || static_cast<std::size_t>(draft) >= n_vocab) {
       throw LogicError(
@@ -42,29 +50,65 @@ Draft ask(DraftSource& source,
   return out;
 }
 
-void propose(const RoundState& state,
+// Ratio mode: what the drafts of a window were drawn from.
+struct Laws {
+  std::vector<std::vector<float>> of_parts;
+  std::vector<std::span<const float>> of_drafts;  // into them; empty: not a draw
+
+  void add(Draft draft, std::size_t n_vocab) {
+    of_parts.push_back(std::move(draft.laws));
+    const std::span<const float> all = of_parts.back();
+    for (std::size_t i = 0; i < draft.tokens.size(); ++i) {
+      of_drafts.push_back(all.empty() ? all : all.subspan(i * n_vocab, n_vocab));
+    }
+  }
+};
+
+Laws propose(const RoundState& state,
              std::span<const Proposer> proposers,
              const std::stop_token& stop,
              RoundResult& round) {
+  const bool wants_laws =
+      state.accept == sampling::AcceptMode::kRatio && state.sampler->params().temperature > 0;
+  const std::size_t n_vocab = state.model->config().n_vocab;
+  Laws laws;
   std::size_t room = room_for_drafts(*state.cache);
   for (const Proposer& proposer : proposers) {
     RoundResult::Part& part = round.parts.emplace_back();
     part.n_asked = std::min(proposer.max_drafts, room);
     if (part.n_asked == 0) continue;
-    const DraftRequest request{
-        .max_tokens = part.n_asked, .ahead = round.drafts, .attempt = state.n_rounds};
-    const Draft draft = ask(*proposer.source, request, state.model->config().n_vocab, stop);
+    const DraftRequest request{.max_tokens = part.n_asked,
+                               .ahead = round.drafts,
+                               .wants_laws = wants_laws,
+                               .attempt = state.n_rounds};
+    Draft draft = ask(*proposer.source, request, n_vocab, stop);
     part.n_drafted = draft.tokens.size();
     room -= part.n_drafted;
     round.drafts.insert(round.drafts.end(), draft.tokens.begin(), draft.tokens.end());
+    if (wants_laws) laws.add(std::move(draft), n_vocab);
   }
+  return laws;
 }
 
-sampling::Verdict verify(const RoundState& state, TokenSpan drafts, ConstMatrix logits) {
+sampling::Verdict verify(const RoundState& state,
+                         TokenSpan drafts,
+                         const Laws& laws,
+                         ConstMatrix logits) {
   const StageScope stage(state.meter, Stage::kSampling);
+  const sampling::History history{*state.tokens, state.n_prompt};
   try {
-    return sampling::verify_exact(
-        {*state.tokens, state.n_prompt}, drafts, logits, state.stop_tokens, *state.sampler);
+    switch (state.accept) {
+      case sampling::AcceptMode::kMatch:
+        break;
+      case sampling::AcceptMode::kRatio:
+        return sampling::verify_rejection(
+            history,
+            {.tokens = drafts, .laws = laws.of_drafts, .attempt = state.n_rounds},
+            logits,
+            state.stop_tokens,
+            *state.sampler);
+    }
+    return sampling::verify_exact(history, drafts, logits, state.stop_tokens, *state.sampler);
   } catch (...) {
     roll_back(*state.cache, state.tokens->size() - 1);
     throw;
@@ -106,9 +150,10 @@ RoundResult decode_round(RoundState& state,
   RoundResult round;
 
   const std::int64_t start_us = state.clock->now_us();
+  Laws laws;
   if (!proposers.empty()) {
     const StageScope stage(state.meter, Stage::kDraft);
-    propose(state, proposers, stop, round);
+    laws = propose(state, proposers, stop, round);
   }
   std::vector<Token> window = {tokens.back()};
   window.insert(window.end(), round.drafts.begin(), round.drafts.end());
@@ -122,7 +167,7 @@ RoundResult decode_round(RoundState& state,
   count_reads(before, expert_stats(state), round);
 
   const std::int64_t forwarded_us = state.clock->now_us();
-  const sampling::Verdict verdict = verify(state, round.drafts, out.logits);
+  const sampling::Verdict verdict = verify(state, round.drafts, laws, out.logits);
   round.n_accepted = verdict.n_accepted;
   round.n_committed = verdict.n_accepted + 1;
   cache.truncate(n_fed + round.n_committed);

@@ -1,6 +1,6 @@
 // Source `mtp`: drafts with the family's own next-token head, sampling each draft with the
 // request's law and the target's own noise: where head and trunk agree on the logits they agree on
-// the token.
+// the token. In ratio mode the noise is the drafts' own, and the laws are handed over.
 #include "base/error.h"
 #include "speculation/draft_source.h"
 #include "speculation/head_history.h"
@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace ft::speculation {
@@ -38,8 +40,8 @@ class MtpSource final : public DraftSource {
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
 
  private:
-  void run_chain(std::size_t n_drafts, const std::stop_token& stop);
-  bool take(const models::DraftStep& step);
+  void run_chain(std::size_t n_drafts, const DraftRequest& request, const std::stop_token& stop);
+  bool take(const models::DraftStep& step, const DraftRequest& request);
 
   std::array<LayerIndex, 1> taps_;
   bool wants_prompt_;
@@ -49,6 +51,7 @@ class MtpSource final : public DraftSource {
   std::size_t n_spoiled_ = 0;
   models::IndexSets index_sets_;
   std::vector<Token> tokens_;  // committed, then the drafts of the chain: what a sample looks at
+  std::vector<float> laws_;    // of the drafts of the chain, if they are wanted
 };
 
 void MtpSource::observe(const Committed& committed) {
@@ -74,8 +77,9 @@ Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
   if (n_drafts == 0 || !request.ahead.empty() || n_spoiled_ == kMaxSpoiled) return {};
   const TokenSpan committed = history_.tokens();
   tokens_.assign(committed.begin(), committed.end());
+  laws_.clear();
   try {
-    run_chain(n_drafts, stop);
+    run_chain(n_drafts, request, stop);
   } catch (...) {
     history_.end_chain();
     throw;
@@ -84,27 +88,38 @@ Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
   Draft draft;
   draft.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size()),
                       tokens_.end());
+  draft.laws = std::move(laws_);
   return draft;
 }
 
-void MtpSource::run_chain(std::size_t n_drafts, const std::stop_token& stop) {
+void MtpSource::run_chain(std::size_t n_drafts,
+                          const DraftRequest& request,
+                          const std::stop_token& stop) {
   index_sets_.positions.clear();
   index_sets_.is_set = false;
   history_.set_stop(stop);
   models::DraftStep step = history_.start_chain(index_sets_);
-  for (std::size_t i = 1; take(step) && i < n_drafts; ++i) {
+  for (std::size_t i = 1; take(step, request) && i < n_drafts; ++i) {
     if (stop.stop_requested()) throw Cancelled();
     step = history_.continue_chain(step.hidden, tokens_.back(), index_sets_);
   }
 }
 
 // One more draft. False if the step is no good: drafts before it stand, the text needs none.
-bool MtpSource::take(const models::DraftStep& step) {
+bool MtpSource::take(const models::DraftStep& step, const DraftRequest& request) {
   if (!step.is_finite) {
     ++n_spoiled_;
     return false;
   }
-  tokens_.push_back(sampler_.pick(step.logits, {tokens_, n_prompt_}));
+  const sampling::History history{tokens_, n_prompt_};
+  if (!request.wants_laws) {
+    tokens_.push_back(sampler_.pick(step.logits, history));
+    return true;
+  }
+  const std::size_t n_before = laws_.size();
+  laws_.resize(n_before + step.logits.size());
+  sampler_.probabilities(step.logits, history, std::span(laws_).subspan(n_before));
+  tokens_.push_back(sampler_.pick(step.logits, history, NoisePurpose::kDraft, request.attempt));
   return true;
 }
 
