@@ -304,40 +304,6 @@ TEST(Commands, InspectReadsHeaders) {
   EXPECT_THAT(run_program({"inspect"}).out, HasSubstr("glm-mini"));
 }
 
-std::vector<Token> ratio_ids(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"generate", "--prompt", "Once upon a time"};
-  arguments.insert(arguments.end(), {"-n", "48", "--ignore-eos", "--seed", "4", "--json"});
-  arguments.insert(arguments.end(), {"--accept", "ratio"});
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const json::Value out = run_json(arguments);
-  EXPECT_EQ(at(at(out, "speculation"), "accept").as_string("accept"), "ratio");
-  std::vector<Token> ids;
-  for (const json::Value& id : at(out, "token_ids").as_array("token_ids"))
-    ids.push_back(static_cast<Token>(id.as_integer("id")));
-  return ids;
-}
-
-TEST(Commands, RatioModeDependsOnTheScheduleAlone) {
-  const std::vector<std::string> sampled = {"--temperature", "1", "--speculate", "mtp"};
-  const auto with = [&sampled](std::vector<std::string> more) {
-    more.insert(more.end(), sampled.begin(), sampled.end());
-    return ratio_ids(more);
-  };
-  const std::vector<Token> ids = with({"--draft-tokens", "3", "--threads", "1"});
-  EXPECT_EQ(ids.size(), 48U);
-  EXPECT_EQ(with({"--draft-tokens", "3", "--threads", "2", "--prefill-chunk", "1"}), ids);
-  EXPECT_NE(with({"--draft-tokens", "2"}), ids);
-  const std::vector<std::string> plain = {"--temperature", "1", "--speculate", "none"};
-  EXPECT_EQ(with({"--draft-tokens", "0"}), ratio_ids(plain));
-  EXPECT_EQ(ratio_ids({"--temperature", "0", "--speculate", "mtp", "--draft-tokens", "3"}),
-            ratio_ids({"--temperature", "0", "--speculate", "none"}));
-}
-
-TEST(Commands, ProveRefusesRatioModeUnlessItIsGreedy) {
-  const std::vector<std::string> ratio = {"prove", "--prompt", "Hello", "--accept", "ratio"};
-  expect_refused(run_program(ratio), "--accept ratio keeps their law alone");
-}
-
 TEST(Commands, ProveComparesEveryCase) {
   const json::Value out = run_json({"prove",
                                     "--prompt",

@@ -118,6 +118,9 @@ struct EngineOptions {
   std::uint64_t ram_budget_bytes = 0;
   /// Whether memory is planned for drafts of the model's own head.
   bool plans_drafts = true;
+  /// Tokens of earlier requests that source `suffix` remembers and drafts from; 0: none. About 150
+  /// bytes each. Changes no result.
+  std::size_t draft_history = 0;
   /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all
   /// positions feed so many tokens at a time.
   std::size_t n_logit_rows = 0;

@@ -41,6 +41,8 @@ struct GenerationRequest {
   std::optional<std::size_t>
       logprobs;  // log-probability of each token and of the N best; unset: none
   std::vector<std::string> speculate = {"auto"};  // draft sources; {"none"} is plain decoding
+  /// What the output will probably be, for source `prediction`; may be empty. Changes no result.
+  std::vector<Token> prediction;
   std::optional<std::size_t>
       draft_tokens;  // fixed draft length 0 ... 64; unset: the planner's choice
   /// "match": the text of plain decoding. "ratio": rejection sampling, which accepts more drafts of

@@ -53,6 +53,9 @@ foretoken::GenerationRequest make_request(const GenerateOptions& options,
       generation_request(options.generation, options.speculation);
   request.prompt = read_prompt(
       options.prompt, [&engine]() -> const foretoken::Tokenizer& { return engine.tokenizer(); });
+  if (options.speculation.prediction_file) {
+    request.prediction = read_prediction(options.speculation, engine.tokenizer());
+  }
   if (!options.speculation.speculate.empty()) {
     request.speculate =
         split_sources(fmt::format("{}", fmt::join(options.speculation.speculate, ",")));

@@ -146,6 +146,14 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->type_name("FORMAT")
       ->group(kGroup)
       ->capture_default_str();
+  command
+      .add_option("--draft-history",
+                  options.draft_history,
+                  "Tokens of earlier requests that source suffix drafts from")
+      ->type_name("N")
+      ->group(kGroup)
+      ->check(whole_number(0))
+      ->capture_default_str();
   add_expert_options(command, options);
 }
 
@@ -205,6 +213,7 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   out.isa = options.isa;
   out.kv_type = options.kv_type;
   out.draft_format = options.draft_format;
+  out.draft_history = options.draft_history;
   out.experts = options.experts;
   if (options.ram_budget != "auto") {
     out.ram_budget_bytes = parse_size(options.ram_budget, "--ram-budget");
@@ -344,7 +353,8 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
       .add_option(
           "--speculate",
           options.speculate,
-          "Draft sources: auto, none, or a list of mtp, ngram [auto: all that the model offers]")
+          "Draft sources: auto, none, or a list of prediction, mtp, suffix, ngram [auto: all "
+          "that have something to draft from]")
       ->type_name("SOURCES")
       ->group(kGroup)
       ->allow_extra_args(false)
@@ -357,6 +367,12 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
       ->group(kGroup)
       ->capture_default_str();
   command
+      .add_option("--prediction",
+                  options.prediction_file,
+                  "File with the expected output, for source prediction")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command
       .add_option("--accept",
                   options.accept,
                   "match: text equal with speculation on and off; ratio: equal in law, more drafts "
@@ -364,6 +380,15 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
       ->type_name("MODE")
       ->group(kGroup)
       ->capture_default_str();
+}
+
+std::vector<foretoken::Token> read_prediction(const SpeculationOptions& options,
+                                              const foretoken::Tokenizer& tokenizer) {
+  if (!options.prediction_file) return {};
+  std::vector<foretoken::Token> ids =
+      tokenizer.encode(io::read_input(*options.prediction_file, kMaxPromptBytes));
+  if (ids.empty()) fail("--prediction {} is empty", in_quotes(*options.prediction_file));
+  return ids;
 }
 
 foretoken::GenerationRequest generation_request(const GenerationOptions& generation,

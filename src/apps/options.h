@@ -45,6 +45,7 @@ struct ModelOptions {
   std::string isa = "auto";
   std::string kv_type = "bf16";
   std::string draft_format = "q4";
+  std::size_t draft_history = 0;
   std::string experts = "auto";
   std::string ram_budget = "auto";
   std::vector<std::string> mirrors;
@@ -90,13 +91,18 @@ void add_generation_options(CLI::App& command, GenerationOptions& options);
 
 struct SpeculationOptions {
   std::vector<std::string> speculate;  // each entry a comma list; empty: auto
+  std::optional<std::string> prediction_file;
   std::string draft_tokens = "auto";
   std::string accept = "match";
 };
 void add_speculation_options(CLI::App& command, SpeculationOptions& options);
 
-/// The request but for its prompt and sources. Throws InvalidInput for a malformed bias or draft
-/// length.
+/// The ids of --prediction; none if it was not given. Throws IoError, InvalidInput.
+std::vector<foretoken::Token> read_prediction(const SpeculationOptions& options,
+                                              const foretoken::Tokenizer& tokenizer);
+
+/// The request but for its prompt, prediction and sources. Throws InvalidInput for a malformed bias
+/// or draft length.
 foretoken::GenerationRequest generation_request(const GenerationOptions& generation,
                                                 const SpeculationOptions& speculation);
 

@@ -122,6 +122,14 @@ class Output {
   std::size_t n_tokens_ = 0;
 };
 
+void check_ids(TokenSpan ids, std::string_view what, std::size_t n_vocab) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || static_cast<std::size_t>(ids[i]) >= n_vocab) {
+      fail("token {} of {} is {}, expected 0 to {}", i, what, ids[i], n_vocab - 1);
+    }
+  }
+}
+
 constexpr std::int64_t kProgressIntervalUs = 200'000;
 
 /// A request that ends, whatever way, leaves no callback behind.
@@ -173,6 +181,7 @@ class Generation final : public Job {
         {.sampling = resolve_sampling(
              request_.sampling, core_.parts().sampling_defaults, core_.parts().draw_seed),
          .sources = request_.speculate,
+         .prediction = request_.prediction,
          .draft_tokens = request_.draft_tokens,
          .accept = accept_mode(request_.accept),
          .ignore_eos = request_.ignore_eos,
@@ -378,6 +387,7 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
          speculation::kMaxDraftTokens);
   }
   accept_mode(request.accept);
+  check_ids(request.prediction, "the prediction", n_vocab);
   if (!request.stop.empty() && parts.text == nullptr) {
     fail("stop strings need text, and the model has no tokenizer.json; leave them out");
   }
@@ -397,12 +407,7 @@ void check_prompt(TokenSpan prompt, const EngineParts& parts) {
         parts.context,
         parts.model->config().max_context);
   }
-  const std::size_t n_vocab = parts.model->config().n_vocab;
-  for (std::size_t i = 0; i < prompt.size(); ++i) {
-    if (prompt[i] < 0 || static_cast<std::size_t>(prompt[i]) >= n_vocab) {
-      fail("token {} of the prompt is {}, expected 0 to {}", i, prompt[i], n_vocab - 1);
-    }
-  }
+  check_ids(prompt, "the prompt", parts.model->config().n_vocab);
 }
 
 std::unique_ptr<Job> make_generation(EngineCore& core,

@@ -214,6 +214,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
                           .progress = options.load_progress});
   parts.draw_seed = draw_seed;
   parts.warn = options.warn;
+  parts.history_tokens = options.draft_history;
   parts.has_budget = parts.store != nullptr || options.ram_budget_bytes > 0;
   parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
   parts.load_ms = static_cast<double>(clock.now_us() - start_us) / 1000;

@@ -9,12 +9,15 @@
 namespace ft::engine {
 namespace {
 
+constexpr std::string_view kPrediction = "prediction";
+
 std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
     EngineCore& core,
     const std::vector<std::string>& names,
     const speculation::SourceContext& context) {
   std::vector<std::unique_ptr<speculation::DraftSource>> out;
-  for (const std::string& name : resolve_sources(names, core.model())) {
+  for (const std::string& name :
+       resolve_sources(names, core.model(), !context.prediction.empty())) {
     out.push_back(core.provider(name).open(context));
   }
   return out;
@@ -23,7 +26,8 @@ std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
 }  // namespace
 
 std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
-                                         const models::Model& model) {
+                                         const models::Model& model,
+                                         bool has_prediction) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
         names.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -32,11 +36,19 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
     if (names.size() > 1 && (names[i] == "auto" || names[i] == "none")) {
       fail("speculate: '{}' stands alone, it cannot be combined with other sources", names[i]);
     }
+    if (names[i] == kPrediction && !has_prediction) {
+      fail(
+          "speculate: source 'prediction' needs a prediction; give --prediction FILE, or leave it "
+          "out");
+    }
   }
   if (names.empty() || names.front() == "none") return {};
   if (names.front() != "auto") return names;
-  const std::vector<std::string_view> available = speculation::available_sources(model);
-  return {available.begin(), available.end()};
+  std::vector<std::string> out;
+  for (const std::string_view name : speculation::available_sources(model)) {
+    if (name != kPrediction || has_prediction) out.emplace_back(name);
+  }
+  return out;
 }
 
 Session::Session(EngineCore& core, SessionOptions options)
@@ -47,6 +59,8 @@ Session::Session(EngineCore& core, SessionOptions options)
                             {.model = &core.model(),
                              .sampler = &sampler_,
                              .cache_options = core.parts().cache_options(),
+                             .prediction = options.prediction,
+                             .history_tokens = core.parts().history_tokens,
                              .meter = options.meter})),
       planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
   for (const auto& source : sources_) source_views_.push_back(source.get());

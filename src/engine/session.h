@@ -23,17 +23,19 @@ namespace ft::engine {
 struct SessionOptions {
   sampling::SamplingParams sampling;
   std::vector<std::string> sources = {"auto"};
+  TokenSpan prediction = {};                // the output that the caller expects
   std::optional<std::size_t> draft_tokens;  // unset: the planner's choice
   sampling::AcceptMode accept = sampling::AcceptMode::kMatch;
   bool ignore_eos = false;
   WorkMeter* meter = nullptr;  // what the session's work is reported to; may be null
 };
 
-/// The names a request's `speculate` stands for: `auto` is all the model offers, `none` is none.
-/// Throws InvalidInput for a repeated name and for `auto` or `none` beside others; unknown names
-/// are the provider's to refuse.
+/// The names a request's `speculate` stands for: `auto` is all that have something to draft from,
+/// `none` is none. Throws InvalidInput for a repeated name, for `auto` or `none` beside others and
+/// for `prediction` without one; unknown names are the provider's to refuse.
 std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
-                                         const models::Model& model);
+                                         const models::Model& model,
+                                         bool has_prediction);
 
 struct RoundReport {
   std::vector<std::string_view> sources;  // by part of the plan; none was asked: empty

@@ -8,14 +8,14 @@
 
 namespace ft::speculation {
 
-/// Leading tokens that both sequences share. Usually all: then it costs one comparison of memory,
-/// microseconds for 100,000 tokens.
-inline std::size_t common_prefix(TokenSpan a, TokenSpan b) {
+/// Leading tokens that both sequences share; n_same of them are known to be equal and not compared.
+inline std::size_t common_prefix(TokenSpan a, TokenSpan b, std::size_t n_same = 0) {
   const std::size_t n = std::min(a.size(), b.size());
-  a = a.first(n);
-  b = b.first(n);
-  if (std::equal(a.begin(), a.end(), b.begin())) return n;
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
+  const std::size_t begin = std::min(n_same, n);
+  a = a.subspan(begin, n - begin);
+  b = b.subspan(begin, n - begin);
+  return begin +
+         static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
 }
 
 }  // namespace ft::speculation

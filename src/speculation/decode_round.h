@@ -35,7 +35,8 @@ struct RoundState {
   TokenSpan stop_tokens;
   sampling::AcceptMode accept = sampling::AcceptMode::kMatch;
   std::uint64_t n_rounds = 0;  // so far: tells the draws of one round from those of the next
-  std::size_t n_shown = 0;     // leading tokens that the sources have seen as they are
+  std::size_t n_shown = 0;     // leading tokens that the sources have seen as they are;
+                               // whoever takes tokens back lowers it
   const Clock* clock = nullptr;
   const experts::ExpertStore* store = nullptr;  // null: experts are resident
   WorkMeter* meter = nullptr;                   // of the request; null: nobody measures

@@ -84,7 +84,9 @@ struct SourceContext {
   sampling::Sampler* sampler =
       nullptr;  // the request's: sources that sample use its law and its noise keys
   cache::CacheOptions cache_options;
-  WorkMeter* meter = nullptr;  // of the request, for forwards of the source's own; may be null
+  TokenSpan prediction = {};       // the output that the caller expects; for the call alone
+  std::size_t history_tokens = 0;  // of earlier sessions that lookups may remember
+  WorkMeter* meter = nullptr;      // of the request, for forwards of the source's own; may be null
 };
 
 class DraftProvider {
@@ -93,9 +95,9 @@ class DraftProvider {
   virtual std::unique_ptr<DraftSource> open(const SourceContext& context) const = 0;
 };
 
-/// The provider `name` ("none", "mtp", "ngram") for this model. Throws InvalidInput for an unknown
-/// name (listing the known ones) and for a source the model cannot feed (mtp without a complete
-/// next-token layer, saying so).
+/// The provider `name` ("none", "mtp", "ngram", ...) for this model. Throws InvalidInput for an
+/// unknown name (listing the known ones) and for a source the model cannot feed (mtp without a
+/// complete next-token layer, saying so).
 std::unique_ptr<DraftProvider> make_draft_provider(std::string_view name,
                                                    const models::Model& model);
 

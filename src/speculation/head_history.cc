@@ -31,10 +31,13 @@ HeadHistory::HeadHistory(const models::DraftHead& head,
       cache_(head.new_cache(options)),
       workspace_(head.new_workspace()) {}
 
-void HeadHistory::observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden) {
+void HeadHistory::observe(TokenSpan sequence,
+                          std::size_t first,
+                          ConstMatrix hidden,
+                          std::size_t n_same) {
   FT_CHECK(hidden.n_rows == 0 || hidden.n_cols == d_model_);
   FT_CHECK(hidden.n_rows == 0 || first + hidden.n_rows <= sequence.size());
-  const std::size_t n_common = common_prefix(tokens_, sequence);
+  const std::size_t n_common = common_prefix(tokens_, sequence, n_same);
   rewind(n_common, hidden.n_rows > 0 ? std::min(n_common, first) : n_common);
   tokens_.resize(n_common);
   tokens_.insert(

@@ -25,10 +25,10 @@ class HeadHistory {
               std::size_t d_model,
               const cache::CacheOptions& options);
 
-  /// The sequence is now exactly this; hidden: [n, d_model] of positions first … first + n - 1, n
-  /// may be 0. Drops what no longer holds. After a gap it starts anew with these rows: a row that
-  /// is missing cannot be made up.
-  void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden);
+  /// The sequence is now exactly this, its first n_same tokens as in the last call; hidden: [n,
+  /// d_model] of positions first … first + n - 1, n may be 0. Drops what no longer holds. After a
+  /// gap it starts anew with these rows: a row that is missing cannot be made up.
+  void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden, std::size_t n_same = 0);
 
   /// The head's work is reported to `meter`, which must outlive this; null: to nobody.
   void set_meter(WorkMeter* meter) noexcept { workspace_->set_meter(meter); }

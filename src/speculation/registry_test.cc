@@ -18,14 +18,14 @@ testing::FakeModelOptions with_head() {
 }
 
 TEST(DraftRegistry, ListsWhatTheModelCanFeed) {
-  EXPECT_THAT(available_sources(testing::FakeModel(with_head())), ElementsAre("mtp", "ngram"));
-  EXPECT_THAT(available_sources(testing::FakeModel({})), ElementsAre("ngram"));
+  EXPECT_THAT(available_sources(testing::FakeModel(with_head())), ElementsAre("prediction", "mtp", "suffix", "ngram"));
+  EXPECT_THAT(available_sources(testing::FakeModel({})), ElementsAre("prediction", "suffix", "ngram"));
 }
 
 TEST(DraftRegistry, MakesEachByName) {
   const testing::FakeModel model(with_head());
   sampling::Sampler sampler({}, model.config().n_vocab);
-  for (const std::string_view name : {"none", "mtp", "ngram"}) {
+  for (const std::string_view name : {"none", "prediction", "mtp", "suffix", "ngram"}) {
     const auto provider = make_draft_provider(name, model);
     const auto source = provider->open({&model, &sampler, {.max_tokens = 16}});
     EXPECT_EQ(source->name(), name);
@@ -43,7 +43,7 @@ std::string error_of(std::string_view name, const models::Model& model) {
 
 TEST(DraftRegistry, UnknownNamesAreRefusedWithTheKnownOnes) {
   EXPECT_THAT(error_of("medusa", testing::FakeModel({})),
-              HasSubstr("'medusa' is unknown, expected one of: none, mtp, ngram"));
+              HasSubstr("'medusa' is unknown, expected one of: none, prediction, mtp, suffix, ngram"));
 }
 
 TEST(DraftRegistry, MtpWithoutAHeadSaysWhatIsMissing) {

@@ -185,6 +185,7 @@ TEST(MtpSource, FollowsASessionThatKeepsAPrefix) {
   // Twelve tokens stay, the rest is another text. The last of the twelve is fed again.
   RoundState& state = first.state();
   state.tokens->resize(12);
+  state.n_shown = 12;
   for (const Token token : {8, 8, 3}) state.tokens->push_back(token);
   options.prompt = *state.tokens;
   state.n_prompt = state.tokens->size();

@@ -69,7 +69,7 @@ void MtpSource::observe(const Committed& committed) {
     }
   }
   n_prompt_ = committed.n_prompt;
-  history_.observe(committed.sequence, first, hidden);
+  history_.observe(committed.sequence, first, hidden, committed.n_same);
 }
 
 Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {

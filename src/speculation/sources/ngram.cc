@@ -27,17 +27,30 @@ class NgramSource final : public DraftSource {
 
   void observe(const Committed& committed) override {
     const TokenSpan now = committed.sequence;
-    const std::size_t common = common_prefix(index_.tokens(), now);
+    const std::size_t common = common_prefix(index_.tokens(), now, committed.n_same);
     while (index_.size() > common) index_.pop_back();
     for (std::size_t i = common; i < now.size(); ++i) index_.push_back(now[i]);
   }
 
   Draft propose(const DraftRequest& request, std::stop_token /*stop*/) override {
+    for (const Token token : request.ahead) index_.push_back(token);
+    Draft draft = continuation(request.max_tokens);
+    for (std::size_t i = 0; i < request.ahead.size(); ++i) index_.pop_back();
+    return draft;
+  }
+
+  std::optional<Offer> offer(std::size_t max_tokens) override {
+    const auto match = index_.find();
+    if (!match) return Offer{};
+    return Offer{worthwhile_drafts(match->length, max_tokens), match->length - 1};
+  }
+
+ private:
+  Draft continuation(std::size_t max_tokens) const {
     Draft draft;
-    if (!request.ahead.empty()) return draft;
     const auto match = index_.find();
     if (!match) return draft;
-    const std::size_t n = worthwhile_drafts(match->length, request.max_tokens);
+    const std::size_t n = worthwhile_drafts(match->length, max_tokens);
     for (std::size_t i = 0; i < n; ++i) {
       // A copy may run into itself: then the text is periodic and goes on with what was just
       // drafted.
@@ -48,7 +61,6 @@ class NgramSource final : public DraftSource {
     return draft;
   }
 
- private:
   NgramIndex index_;
 };
 
