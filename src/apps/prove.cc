@@ -1,11 +1,14 @@
 // foretoken prove: the same request with speculation on and off, one thread and several, in prefill
 // chunks of several sizes, and, where a container can stream, with pools of experts of several
-// sizes and reading ahead on and off. All must agree bit for bit.
+// sizes and reading ahead on and off. Then the request under other rules (one token, penalties,
+// biases, stop strings, a context that ends) and with drafts that mean no good. All must agree bit
+// for bit.
 #include "apps/commands.h"
 #include "apps/difference.h"
 #include "apps/options.h"
 #include "apps/outcome.h"
 #include "apps/progress.h"
+#include "apps/prove_requests.h"
 #include "apps/result_writer.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -29,6 +32,8 @@ namespace ft::apps {
 namespace {
 
 constexpr std::size_t kMaxDepth = 8;
+// Of altered requests.
+constexpr std::array<std::string_view, 4> kFewDepths = {"1", "3", "8", "auto"};
 constexpr std::array<std::size_t, 3> kChunks = {1, 7, kDefaultPrefillChunk};
 
 struct ProveOptions {
@@ -55,17 +60,23 @@ struct Variant {
   }
 };
 
+const Variant kPlain = {"none", "0", 1, kDefaultPrefillChunk};
+
 /// An engine that variants run on.
 struct Setting {
   std::size_t n_threads = 1;
   std::uint64_t stream_budget_bytes = 0;  // 0: experts as the user asked
   std::string lookahead = {};
+  std::size_t context = 0;  // 0: as the user asked
 
   bool streams() const noexcept { return stream_budget_bytes > 0; }
   std::string options() const {
-    if (!streams()) return {};
-    return fmt::format(
-        " --experts stream --ram-budget {} --lookahead {}", stream_budget_bytes, lookahead);
+    std::string out;
+    if (context > 0) out += fmt::format(" --context {}", context);
+    if (!streams()) return out;
+    return out + fmt::format(" --experts stream --ram-budget {} --lookahead {}",
+                             stream_budget_bytes,
+                             lookahead);
   }
 };
 
@@ -79,6 +90,7 @@ std::vector<std::string> source_lists(const ProveOptions& options,
                                       const foretoken::ModelInfo& model) {
   if (!options.speculation.speculate.empty()) return options.speculation.speculate;
   std::vector<std::string> out = model.draft_sources;
+  if (!options.speculation.prediction_file) std::erase(out, "prediction");
   if (out.size() > 1) out.emplace_back("auto");
   return out;
 }
@@ -118,6 +130,28 @@ std::vector<Variant> variants(const ProveOptions& options,
   return out;
 }
 
+/// The altered requests' share: every list of sources at a few depths.
+std::vector<Variant> few_variants(const ProveOptions& options,
+                                  const foretoken::ModelInfo& model,
+                                  const Setting& setting,
+                                  bool has_prediction) {
+  std::vector<Variant> out;
+  std::vector<std::string> lists = source_lists(options, model);
+  if (has_prediction) lists = {"prediction", "auto"};
+  for (const std::string& speculate : lists) {
+    if (speculate == "none") continue;
+    for (const std::string_view depth : kFewDepths) {
+      if (options.has_draft_tokens && depth != "auto") continue;
+      out.push_back(
+          {speculate,
+           options.has_draft_tokens ? options.speculation.draft_tokens : std::string(depth),
+           setting.n_threads,
+           kDefaultPrefillChunk});
+    }
+  }
+  return out;
+}
+
 /// As asked, then, if experts can stream, with the smallest pool and one of half the experts.
 std::vector<Setting> settings(const ProveOptions& options) {
   const std::size_t many = std::max<std::size_t>(compute_threads(options.model.n_threads), 2);
@@ -152,34 +186,85 @@ class Proof {
 
   /// Runs all cases; returns the exit status.
   int run() {
-    for (const Setting& setting : settings(options_)) {
-      run_engine(setting);
+    std::vector<Setting> all = settings(options_);
+    for (const Setting& setting : all) {
+      run_engine(setting, /*altered=*/&setting == &all.front() || &setting == &all.back());
       if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     }
+    run_short_context();
+    if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     report();
     return is_identical() ? 0 : 1;
   }
 
  private:
-  void run_engine(const Setting& setting) {
+  foretoken::Engine open(const Setting& setting) const {
     foretoken::EngineOptions wanted = engine_options(options_.model);
     wanted.n_threads = setting.n_threads;
+    if (setting.context > 0) wanted.context = setting.context;
     if (setting.streams()) {
       wanted.experts = "stream";
       wanted.ram_budget_bytes = setting.stream_budget_bytes;
       wanted.lookahead = setting.lookahead;
     }
-    foretoken::Engine engine = foretoken::Engine::open(wanted);
+    return foretoken::Engine::open(wanted);
+  }
+
+  void run_engine(const Setting& setting, bool altered) {
+    foretoken::Engine engine = open(setting);
     if (request_.prompt.empty()) prepare(engine);
     if (environment_.interrupts.was_interrupted()) return;
     const std::vector<Variant> all = variants(options_, engine.model(), setting);
     ProgressBar bar(fmt::format("proving, {} threads{}", setting.n_threads, setting.options()),
                     options_.output.wants_progress());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const Outcome outcome = generate(engine, all[i]);
+      const Outcome outcome = generate(engine, request_, all[i]);
       if (environment_.interrupts.was_interrupted()) return;
-      add_case(all[i].options(setting.options()), outcome);
+      add_case(all[i].options(setting.options()), base_, outcome);
       bar.update(i + 1, all.size());
+    }
+    if (altered) run_altered(engine, setting);
+  }
+
+  void run_altered(foretoken::Engine& engine, const Setting& setting) {
+    if (altered_.empty()) prepare_altered(engine);
+    ProgressBar bar(fmt::format("proving other rules{}", setting.options()),
+                    options_.output.wants_progress());
+    for (std::size_t i = 0; i < altered_.size(); ++i) {
+      const auto& [altered, base] = altered_[i];
+      for (const Variant& variant :
+           few_variants(options_, engine.model(), setting, !altered.request.prediction.empty())) {
+        const Outcome outcome = generate(engine, altered.request, variant);
+        if (environment_.interrupts.was_interrupted()) return;
+        add_case(variant.options(setting.options()) + altered.name, base, outcome);
+      }
+      bar.update(i + 1, altered_.size());
+    }
+  }
+
+  // Each with what it gives without speculation. A prediction changes nothing of it.
+  void prepare_altered(foretoken::Engine& engine) {
+    for (ProofRequest& other : altered_requests(request_, base_)) {
+      const Outcome base = generate(engine, other.request, kPlain);
+      altered_.emplace_back(std::move(other), base);
+    }
+    if (!options_.speculation.speculate.empty()) return;
+    for (ProofRequest& other : predicted_requests(request_, base_, engine.model())) {
+      altered_.emplace_back(std::move(other), base_);
+    }
+  }
+
+  // The context ends in the middle of the text.
+  void run_short_context() {
+    const std::size_t n_tokens = base_.token_ids.size();
+    if (n_tokens < 2) return;
+    const Setting setting{.n_threads = 1, .context = request_.prompt.size() + n_tokens / 2};
+    foretoken::Engine engine = open(setting);
+    const Outcome base = generate(engine, request_, kPlain);
+    for (const Variant& variant : few_variants(options_, engine.model(), setting, false)) {
+      const Outcome outcome = generate(engine, request_, variant);
+      if (environment_.interrupts.was_interrupted()) return;
+      add_case(variant.options(setting.options()), base, outcome);
     }
   }
 
@@ -188,13 +273,17 @@ class Proof {
     request_ = generation_request(options_.generation, options_.speculation);
     request_.prompt = read_prompt(
         options_.prompt, [&engine]() -> const foretoken::Tokenizer& { return engine.tokenizer(); });
+    if (options_.speculation.prediction_file) {
+      request_.prediction = read_prediction(options_.speculation, engine.tokenizer());
+    }
     if (!request_.logprobs) request_.logprobs = 0;
-    base_ = generate(engine, {"none", "0", 1, kDefaultPrefillChunk});
+    base_ = generate(engine, request_, kPlain);
     request_.sampling.seed = base_.completion.seed;
   }
 
-  Outcome generate(foretoken::Engine& engine, const Variant& variant) {
-    foretoken::GenerationRequest request = request_;
+  Outcome generate(foretoken::Engine& engine,
+                   foretoken::GenerationRequest request,
+                   const Variant& variant) {
     request.speculate = split_sources(variant.speculate);
     request.draft_tokens = parse_draft_tokens(variant.draft_tokens);
     request.prefill_chunk = variant.chunk;
@@ -203,8 +292,8 @@ class Proof {
     return collect(stream, {});
   }
 
-  void add_case(std::string options, const Outcome& outcome) {
-    cases_.push_back({std::move(options), first_difference(base_, outcome)});
+  void add_case(std::string options, const Outcome& base, const Outcome& outcome) {
+    cases_.push_back({std::move(options), first_difference(base, outcome)});
     if (options_.output.json || options_.output.quiet) return;
     const Case& added = cases_.back();
     if (added.difference) {
@@ -228,10 +317,9 @@ class Proof {
     if (n_different > 0) {
       writer_.write(fmt::format("different: {} of {} cases\n", n_different, cases_.size()));
     } else {
-      writer_.write(
-          fmt::format("identical: {} cases, {} tokens each, ids, text and log-probabilities\n",
-                      cases_.size(),
-                      base_.token_ids.size()));
+      writer_.write(fmt::format("identical: {} cases, {} tokens, ids, text and log-probabilities\n",
+                                cases_.size(),
+                                base_.token_ids.size()));
     }
   }
 
@@ -257,6 +345,7 @@ class Proof {
   ResultWriter writer_;
   foretoken::GenerationRequest request_;
   Outcome base_;
+  std::vector<std::pair<ProofRequest, Outcome>> altered_;  // with their own bases
   std::vector<Case> cases_;
 };
 
