@@ -84,6 +84,16 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
 
   // All sources observe; `choose` says who proposes.
   void expect_equal(const GenerationOptions& options, const testing::Chooser& choose) {
+    expect_equal_windows(options, [&](std::size_t round) {
+      const auto [source, depth] = choose(round);
+      std::vector<std::pair<std::size_t, std::size_t>> window;
+      if (source >= 0) window.emplace_back(static_cast<std::size_t>(source), depth);
+      return window;
+    });
+  }
+
+  void expect_equal_windows(const GenerationOptions& options,
+                            const testing::WindowChooser& choose) {
     const std::vector<Token> expected = generate_plainly(*model_, options);
     Generation generation(*model_, options);
     DraftSource& mtp = generation.add_source("mtp");
@@ -95,7 +105,7 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
     generation.add_source(random_tokens);
     generation.add_source(end_of_text);
     generation.add_source("none");
-    EXPECT_EQ(generation.run(choose), expected);
+    EXPECT_EQ(generation.run_windows(choose), expected);
 
     // What is kept for reuse: every committed token but the pending one.
     const TokenSpan fed = generation.cache().tokens();
@@ -130,6 +140,36 @@ TEST_P(RoundEquality, ARandomMixtureEqualsPlainDecoding) {
       const int source =
           static_cast<int>(random(seed, 3, static_cast<std::uint32_t>(round)) % (kSources + 1)) - 1;
       return std::pair(source, random(seed, 4, static_cast<std::uint32_t>(round)) % 9);
+    });
+  }
+}
+
+TEST_P(RoundEquality, TheHeadBehindDraftsOfOthersEqualsPlainDecoding) {
+  for (const std::size_t first : {1u, 2u, 3u}) {
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      SCOPED_TRACE("first " + std::to_string(first) + " seed " + std::to_string(seed));
+      expect_equal_windows(options(seed), [&](std::size_t round) {
+        return std::vector<std::pair<std::size_t, std::size_t>>{{first, 1 + round % 3},
+                                                                {0, 1 + (round + seed) % 4}};
+      });
+    }
+  }
+  EXPECT_GT(n_accepted_, 10u);
+}
+
+TEST_P(RoundEquality, RandomWindowsOfSeveralPartsEqualPlainDecoding) {
+  for (std::uint64_t seed = 50; seed < 75; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    GenerationOptions generation = options(seed);
+    generation.prefill_chunk = 1 + random(seed, 2, 0) % 5;
+    expect_equal_windows(generation, [&](std::size_t round) {
+      std::vector<std::pair<std::size_t, std::size_t>> window(random(seed, 5 + round, 0) % 4);
+      std::uint32_t i = 1;
+      for (auto& [source, depth] : window) {
+        source = random(seed, 5 + round, i++) % kSources;
+        depth = random(seed, 5 + round, i++) % 5;
+      }
+      return window;
     });
   }
 }
@@ -331,6 +371,16 @@ TEST_F(FailedRound, FirstDraftStepThrows) {
 TEST_F(FailedRound, LaterDraftStepThrows) {
   model_->fake_head()->fail_in(2);
   expect_failure<IoError>(mtp_);
+  expect_undisturbed();
+}
+
+TEST_F(FailedRound, ADraftStepOverAnothersDraftsThrows) {
+  AdversarySource ahead(Malice::kRepeatsPending, 16, 0, 1);
+  const std::vector<Token> tokens = generation_->tokens();
+  model_->fake_head()->fail_in(2);
+  EXPECT_THROW(generation_->round(std::vector<Proposer>{{&ahead, 3}, {mtp_, 2}}), IoError);
+  EXPECT_EQ(generation_->tokens(), tokens);
+  expect_true_rows(*mtp_->cache(), tokens, 0);
   expect_undisturbed();
 }
 

@@ -109,6 +109,58 @@ TEST(MtpSource, ProposingTwiceGivesTheSame) {
   EXPECT_EQ(mtp.propose({.max_tokens = 4}, {}).tokens, first);
 }
 
+TEST(MtpSource, DraftsBehindTheTokensOfAnotherSource) {
+  // A perfect head knows what the target would say behind any tokens, right or wrong.
+  for (const float temperature : {0.0f, 1.0f}) {
+    const FakeModel model(with_head(100));
+    GenerationOptions options = some_generation(5, temperature);
+    options.sampling.frequency_penalty = 0.5f;
+    Generation generation(model, options);
+    DraftSource& mtp = generation.add_source("mtp");
+    generation.prefill();
+    const std::size_t n_rows = mtp.cache()->length();
+    for (const std::vector<Token>& ahead : {std::vector<Token>{}, {7}, {3, 3, 3}, {0, 15, 1, 2}}) {
+      std::vector<Token> expected = generation.tokens();
+      expected.insert(expected.end(), ahead.begin(), ahead.end());
+      sampling::Sampler sampler(options.sampling, model.config().n_vocab);
+      for (std::size_t i = 0; i < 3; ++i) {
+        expected.push_back(
+            sampler.pick(model.logits_after(expected), {expected, options.prompt.size()}));
+      }
+      const std::vector<Token> drafts = mtp.propose({.max_tokens = 3, .ahead = ahead}, {}).tokens;
+      EXPECT_EQ(drafts, std::vector<Token>(expected.end() - 3, expected.end()));
+      EXPECT_LE(mtp.cache()->length(), n_rows + options.prompt.size());
+      for (const auto& row : dynamic_cast<FakeHeadCache&>(*mtp.cache()).rows())
+        EXPECT_FALSE(row.is_chained);
+    }
+  }
+}
+
+TEST(MtpSource, TokensAheadTakeTheirShareOfTheRollbackWindow) {
+  FakeModelOptions model_options = with_head(100);
+  model_options.rollback_window = 3;
+  const FakeModel model(model_options);
+  Generation generation(model, some_generation(5, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  const std::vector<Token> ahead = {1, 2, 3, 4, 5};
+  for (std::size_t n = 0; n <= ahead.size(); ++n) {
+    const DraftRequest request{.max_tokens = 9, .ahead = TokenSpan(ahead).first(n)};
+    EXPECT_EQ(mtp.propose(request, {}).tokens.size(), 4 - std::min<std::size_t>(n, 4));
+  }
+}
+
+TEST(MtpSource, AStepOverAnothersTokensThatIsNotFiniteGivesNoDraft) {
+  const FakeModel model(with_head(100));
+  Generation generation(model, some_generation(5, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  const std::vector<Token> ahead = {1, 2};
+  model.fake_head()->spoil_in(1, 1);
+  EXPECT_THAT(mtp.propose({.max_tokens = 3, .ahead = ahead}, {}).tokens, IsEmpty());
+  EXPECT_EQ(mtp.propose({.max_tokens = 3, .ahead = ahead}, {}).tokens.size(), 3u);
+}
+
 TEST(MtpSource, HasNothingToSayBeforeTheFirstToken) {
   const FakeModel model(with_head(50));
   Generation generation(model, some_generation(5, 1));

@@ -49,9 +49,13 @@ void Generation::prefill() {
 }
 
 speculation::RoundResult Generation::round(speculation::DraftSource* proposer, std::size_t depth) {
-  const std::size_t n_before = tokens_.size();
   std::vector<speculation::Proposer> proposers;
   if (proposer != nullptr) proposers.push_back({proposer, depth});
+  return round(proposers);
+}
+
+speculation::RoundResult Generation::round(std::span<const speculation::Proposer> proposers) {
+  const std::size_t n_before = tokens_.size();
   speculation::RoundResult result = speculation::decode_round(state_, proposers, {});
   n_accepted_ += result.n_accepted;
   ++n_rounds_;
@@ -77,6 +81,20 @@ const std::vector<Token>& Generation::run(const Chooser& choose) {
     const std::size_t n_left = options_.prompt.size() + options_.max_tokens - tokens_.size();
     round(source < 0 ? nullptr : sources_.at(static_cast<std::size_t>(source)),
           std::min(depth, n_left - 1));
+  }
+  return tokens_;
+}
+
+const std::vector<Token>& Generation::run_windows(const WindowChooser& choose) {
+  prefill();
+  while (!is_done()) {
+    std::size_t n_left = options_.prompt.size() + options_.max_tokens - tokens_.size() - 1;
+    std::vector<speculation::Proposer> proposers;
+    for (const auto& [source, depth] : choose(n_rounds_)) {
+      proposers.push_back({sources_.at(source), std::min(depth, n_left)});
+      n_left -= proposers.back().max_drafts;
+    }
+    round(proposers);
   }
   return tokens_;
 }

@@ -24,6 +24,9 @@ struct GenerationOptions {
 
 /// Who drafts in a round and how much: (source index or -1, depth).
 using Chooser = std::function<std::pair<int, std::size_t>(std::size_t round)>;
+/// The same for several drafters in one window, in order: (source index, depth) each.
+using WindowChooser =
+    std::function<std::vector<std::pair<std::size_t, std::size_t>>(std::size_t round)>;
 
 class Generation {
  public:
@@ -37,8 +40,10 @@ class Generation {
   void prefill();
   /// The result's logits have been compared bit by bit with those of the sequence when it returns.
   speculation::RoundResult round(speculation::DraftSource* proposer, std::size_t depth);
+  speculation::RoundResult round(std::span<const speculation::Proposer> proposers);
   /// Prefill and rounds until a stop token or max_tokens. Returns the whole sequence.
   const std::vector<Token>& run(const Chooser& choose);
+  const std::vector<Token>& run_windows(const WindowChooser& choose);
 
   bool is_done() const;
   const std::vector<Token>& tokens() const noexcept { return tokens_; }

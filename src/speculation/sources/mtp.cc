@@ -1,6 +1,7 @@
 // Source `mtp`: drafts with the family's own next-token head, sampling each draft with the
 // request's law and the target's own noise: where head and trunk agree on the logits they agree on
-// the token. In ratio mode the noise is the drafts' own, and the laws are handed over.
+// the token. In ratio mode the noise is the drafts' own, and the laws are handed over. Behind
+// drafts of other sources the chain steps over their tokens first, with its own states.
 #include "base/error.h"
 #include "speculation/draft_source.h"
 #include "speculation/head_history.h"
@@ -41,6 +42,7 @@ class MtpSource final : public DraftSource {
 
  private:
   void run_chain(std::size_t n_drafts, const DraftRequest& request, const std::stop_token& stop);
+  bool is_good(const models::DraftStep& step);
   bool take(const models::DraftStep& step, const DraftRequest& request);
 
   std::array<LayerIndex, 1> taps_;
@@ -50,7 +52,7 @@ class MtpSource final : public DraftSource {
   std::size_t n_prompt_ = 0;
   std::size_t n_spoiled_ = 0;
   models::IndexSets index_sets_;
-  std::vector<Token> tokens_;  // committed, then the drafts of the chain: what a sample looks at
+  std::vector<Token> tokens_;  // committed, ahead, then the chain's drafts: what a sample looks at
   std::vector<float> laws_;    // of the drafts of the chain, if they are wanted
 };
 
@@ -73,10 +75,14 @@ void MtpSource::observe(const Committed& committed) {
 }
 
 Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
-  const std::size_t n_drafts = std::min(request.max_tokens, history_.max_chain());
-  if (n_drafts == 0 || !request.ahead.empty() || n_spoiled_ == kMaxSpoiled) return {};
+  const std::size_t n_ahead = request.ahead.size();
+  const std::size_t max_chain = history_.max_chain();
+  const std::size_t n_drafts =
+      std::min(request.max_tokens, max_chain - std::min(max_chain, n_ahead));
+  if (n_drafts == 0 || n_spoiled_ == kMaxSpoiled) return {};
   const TokenSpan committed = history_.tokens();
   tokens_.assign(committed.begin(), committed.end());
+  tokens_.insert(tokens_.end(), request.ahead.begin(), request.ahead.end());
   laws_.clear();
   try {
     run_chain(n_drafts, request, stop);
@@ -86,7 +92,7 @@ Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
   }
   history_.end_chain();
   Draft draft;
-  draft.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size()),
+  draft.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size() + n_ahead),
                       tokens_.end());
   draft.laws = std::move(laws_);
   return draft;
@@ -99,18 +105,25 @@ void MtpSource::run_chain(std::size_t n_drafts,
   index_sets_.is_set = false;
   history_.set_stop(stop);
   models::DraftStep step = history_.start_chain(index_sets_);
+  for (const Token token : request.ahead) {
+    if (!is_good(step)) return;
+    if (stop.stop_requested()) throw Cancelled();
+    step = history_.continue_chain(step.hidden, token, index_sets_);
+  }
   for (std::size_t i = 1; take(step, request) && i < n_drafts; ++i) {
     if (stop.stop_requested()) throw Cancelled();
     step = history_.continue_chain(step.hidden, tokens_.back(), index_sets_);
   }
 }
 
+bool MtpSource::is_good(const models::DraftStep& step) {
+  if (!step.is_finite) ++n_spoiled_;
+  return step.is_finite;
+}
+
 // One more draft. False if the step is no good: drafts before it stand, the text needs none.
 bool MtpSource::take(const models::DraftStep& step, const DraftRequest& request) {
-  if (!step.is_finite) {
-    ++n_spoiled_;
-    return false;
-  }
+  if (!is_good(step)) return false;
   const sampling::History history{tokens_, n_prompt_};
   if (!request.wants_laws) {
     tokens_.push_back(sampler_.pick(step.logits, history));
