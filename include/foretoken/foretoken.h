@@ -110,6 +110,9 @@ struct EngineOptions {
   /// drafts, never a result.
   std::string draft_format = "q4";
   Compat compat;
+  /// A second, smaller model with the same tokenizer for source `draft`, its experts in memory;
+  /// empty: none. Changes drafts, never a result.
+  std::string draft_model;
 
   /// Where routed experts live: "resident" in memory, "stream" on the drive with as many in memory
   /// as the budget allows, "auto" the first that fits. Only containers stream. Changes no result.

@@ -147,6 +147,12 @@ void add_engine_options(CLI::App& command, ModelOptions& options) {
       ->group(kGroup)
       ->capture_default_str();
   command
+      .add_option("--draft-model",
+                  options.draft_model,
+                  "Smaller model with the same tokenizer, for source draft")
+      ->type_name("DIR")
+      ->group(kGroup);
+  command
       .add_option("--draft-history",
                   options.draft_history,
                   "Tokens of earlier requests that source suffix drafts from")
@@ -214,6 +220,9 @@ foretoken::EngineOptions engine_options(const ModelOptions& options) {
   out.kv_type = options.kv_type;
   out.draft_format = options.draft_format;
   out.draft_history = options.draft_history;
+  if (options.draft_model) {
+    out.draft_model = resolve_model(*options.draft_model, model_folders()).string();
+  }
   out.experts = options.experts;
   if (options.ram_budget != "auto") {
     out.ram_budget_bytes = parse_size(options.ram_budget, "--ram-budget");
@@ -350,11 +359,11 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
   constexpr const char* kGroup = "Speculation";
   command
-      .add_option(
-          "--speculate",
-          options.speculate,
-          "Draft sources: auto, none, or a list of prediction, mtp, suffix, ngram [auto: all "
-          "that have something to draft from]")
+      .add_option("--speculate",
+                  options.speculate,
+                  "Draft sources: auto, none, or a list of prediction, mtp, draft, suffix, ngram "
+                  "[auto: all "
+                  "that have something to draft from]")
       ->type_name("SOURCES")
       ->group(kGroup)
       ->allow_extra_args(false)

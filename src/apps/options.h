@@ -46,6 +46,7 @@ struct ModelOptions {
   std::string kv_type = "bf16";
   std::string draft_format = "q4";
   std::size_t draft_history = 0;
+  std::optional<std::string> draft_model;
   std::string experts = "auto";
   std::string ram_budget = "auto";
   std::vector<std::string> mirrors;

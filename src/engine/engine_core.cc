@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "io/memory_limits.h"
 #include "io/process_memory.h"
+#include "speculation/draft_model.h"
 
 #include <algorithm>
 #include <exception>
@@ -34,6 +35,13 @@ EngineCore::~EngineCore() {
   } catch (const std::exception& error) {
     if (parts_.warn) parts_.warn(error.what());
   }
+}
+
+std::vector<std::string> source_names(const EngineParts& parts) {
+  const std::vector<std::string_view> available = speculation::available_sources(*parts.model);
+  std::vector<std::string> out(available.begin(), available.end());
+  if (parts.draft_model) out.emplace_back(speculation::kDraftModelSource);
+  return out;
 }
 
 const speculation::DraftProvider& EngineCore::provider(std::string_view name) {

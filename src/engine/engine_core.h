@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ft::engine {
 
@@ -33,7 +34,8 @@ struct EngineParts {
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<experts::StreamingStore> store;  // null: experts are resident
   std::unique_ptr<models::Model> model;
-  std::shared_ptr<const ModelText> text;  // null: the model folder has no tokenizer
+  std::unique_ptr<models::Model> draft_model;  // null: no second model drafts
+  std::shared_ptr<const ModelText> text;       // null: the model folder has no tokenizer
   std::function<std::uint64_t()> draw_seed;
   /// Draft sources besides those that speculation knows, by name; a name here wins. Filled further
   /// as requests name sources.
@@ -55,6 +57,9 @@ struct EngineParts {
     return {.max_tokens = context, .dtype = kv_type};
   }
 };
+
+/// The draft sources that requests may name, in the order the planner should prefer on ties.
+std::vector<std::string> source_names(const EngineParts& parts);
 
 /// The parts, and what the engine thread alone touches.
 class EngineCore {

@@ -98,6 +98,7 @@ class Layout {
     add("cache", needs.kv_bytes);
     if (request.use.drafts) add("cache of drafts", needs.draft_kv_bytes);
     add("workspaces", needs.workspace_bytes);
+    if (request.draft_model_needs_of) add_draft_model();
     if (streams) add("reading", kReadingBytes);
     const std::uint64_t planned = plan_.planned_bytes() - request.held_bytes;
     add("allocator and runtime reserve", kLeastReserveBytes + planned / kReservePart);
@@ -131,6 +132,19 @@ class Layout {
   }
   std::uint64_t& term(std::string_view name) {
     return std::ranges::find(plan_.terms, name, &MemoryTerm::name)->bytes;
+  }
+
+  void add_draft_model() {
+    models::MemoryUse use = request_.use;
+    use.drafts = false;
+    const models::MemoryNeeds needs = request_.draft_model_needs_of(use);
+    std::uint64_t bytes = needs.packed_bytes + needs.kv_bytes + needs.workspace_bytes;
+    plan_.mapped_bytes += needs.mapped_bytes;
+    for (const models::ExpertNeeds* tier : {&needs.trunk, &needs.draft}) {
+      bytes += tier->packed_bytes;
+      plan_.mapped_bytes += minus(tier->stored_bytes, tier->packed_bytes);
+    }
+    add("draft model", bytes);
   }
 
   void set_budget() {

@@ -22,6 +22,8 @@ enum class ExpertPlacement : std::uint8_t { kAuto, kResident, kStream };
 struct MemoryPlanRequest {
   /// Asked again for smaller uses when this one does not fit.
   std::function<models::MemoryNeeds(const models::MemoryUse&)> needs_of;
+  /// Of a second model that drafts, its experts resident; empty if there is none.
+  std::function<models::MemoryNeeds(const models::MemoryUse&)> draft_model_needs_of;
   models::MemoryUse use;
   ExpertPlacement experts = ExpertPlacement::kAuto;
   std::uint64_t budget_bytes = 0;  // 0: what the limits leave

@@ -6,11 +6,14 @@
 #include "engine/memory_plan.h"
 #include "io/process_memory.h"
 #include "models/memory_needs.h"
+#include "speculation/draft_model.h"
 #include "speculation/round_planner.h"
+#include "text/same_tokens.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +95,16 @@ MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
   request.needs_of = [&](const models::MemoryUse& other) {
     return models::memory_needs(checkpoint, *parts.backend, other);
   };
+  std::optional<checkpoint::Checkpoint> draft;
+  if (!options.draft_model.empty()) {
+    draft.emplace(checkpoint::Checkpoint::open(options.draft_model));
+    request.draft_model_needs_of = [&](const models::MemoryUse& other) {
+      models::MemoryUse use = other;
+      use.context = std::min(use.context, models::inspect_model(*draft).config.max_context);
+      use.draft_format.reset();
+      return models::memory_needs(*draft, *parts.backend, use);
+    };
+  }
   request.use = use_of(options, parts);
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
@@ -154,6 +167,19 @@ std::string folder_name(const std::filesystem::path& folder) {
   return (error ? folder : real).filename().string();
 }
 
+/// Refuses a second model that speaks of other tokens.
+void check_draft_model(const foretoken::EngineOptions& options, const EngineParts& parts) {
+  const std::string& path = options.draft_model;
+  for (const bool is_draft : {false, true}) {
+    if (is_draft ? ModelText::exists(path) : parts.text != nullptr) continue;
+    fail("draft_model is {}, and {} has no tokenizer.json to prove that both have the same tokens",
+         in_quotes(path),
+         is_draft ? "it" : "the model");
+  }
+  text::require_same_tokens(parts.text->tokenizer(),
+                            ModelText::open(path, parts.clock).tokenizer());
+}
+
 /// What comes before a model can be planned for.
 checkpoint::Checkpoint open_checkpoint(const foretoken::EngineOptions& options,
                                        EngineParts& parts) {
@@ -177,7 +203,23 @@ checkpoint::Checkpoint open_checkpoint(const foretoken::EngineOptions& options,
     parts.text = std::make_shared<const ModelText>(ModelText::open(folder, parts.clock));
   }
   set_sizes(options, checkpoint, parts);
+  if (!options.draft_model.empty()) check_draft_model(options, parts);
   return checkpoint;
+}
+
+void load_draft_model(const foretoken::EngineOptions& options, EngineParts& parts) {
+  parts.draft_model = models::load_model(
+      checkpoint::Checkpoint::open(options.draft_model), *parts.backend, *parts.pool, {});
+  const std::size_t here = parts.model->config().n_vocab;
+  const std::size_t there = parts.draft_model->config().n_vocab;
+  if (here != there && options.warn) {
+    options.warn(fmt::format(
+        "the draft model has {} ids, the model {}: those that only one has are not drafted",
+        there,
+        here));
+  }
+  parts.providers.emplace(speculation::kDraftModelSource,
+                          speculation::make_draft_model_provider(*parts.draft_model, *parts.model));
 }
 
 }  // namespace
@@ -212,6 +254,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
                           .draft_format = draft_format_of(options),
                           .store = parts.store.get(),
                           .progress = options.load_progress});
+  if (!options.draft_model.empty()) load_draft_model(options, parts);
   parts.draw_seed = draw_seed;
   parts.warn = options.warn;
   parts.history_tokens = options.draft_history;

@@ -105,9 +105,7 @@ ModelInfo describe(const ft::engine::EngineParts& parts) {
   info.n_vocab = config.n_vocab;
   info.context = parts.context;
   info.eos_tokens = config.eos_tokens;
-  for (const std::string_view name : ft::speculation::available_sources(*parts.model)) {
-    info.draft_sources.emplace_back(name);
-  }
+  info.draft_sources = ft::engine::source_names(parts);
   info.isa = parts.backend->name();
   info.n_threads = parts.pool->n_threads();
   return info;

@@ -17,7 +17,7 @@ std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
     const speculation::SourceContext& context) {
   std::vector<std::unique_ptr<speculation::DraftSource>> out;
   for (const std::string& name :
-       resolve_sources(names, core.model(), !context.prediction.empty())) {
+       resolve_sources(names, source_names(core.parts()), !context.prediction.empty())) {
     out.push_back(core.provider(name).open(context));
   }
   return out;
@@ -26,7 +26,7 @@ std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
 }  // namespace
 
 std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
-                                         const models::Model& model,
+                                         const std::vector<std::string>& available,
                                          bool has_prediction) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
@@ -45,8 +45,8 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
   if (names.empty() || names.front() == "none") return {};
   if (names.front() != "auto") return names;
   std::vector<std::string> out;
-  for (const std::string_view name : speculation::available_sources(model)) {
-    if (name != kPrediction || has_prediction) out.emplace_back(name);
+  for (const std::string& name : available) {
+    if (name != kPrediction || has_prediction) out.push_back(name);
   }
   return out;
 }

@@ -30,11 +30,12 @@ struct SessionOptions {
   WorkMeter* meter = nullptr;  // what the session's work is reported to; may be null
 };
 
-/// The names a request's `speculate` stands for: `auto` is all that have something to draft from,
+/// The names a request's `speculate` stands for: `auto` is all of the available that
+/// have something to draft from,
 /// `none` is none. Throws InvalidInput for a repeated name, for `auto` or `none` beside others and
 /// for `prediction` without one; unknown names are the provider's to refuse.
 std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
-                                         const models::Model& model,
+                                         const std::vector<std::string>& available,
                                          bool has_prediction);
 
 struct RoundReport {

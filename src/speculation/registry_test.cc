@@ -18,8 +18,10 @@ testing::FakeModelOptions with_head() {
 }
 
 TEST(DraftRegistry, ListsWhatTheModelCanFeed) {
-  EXPECT_THAT(available_sources(testing::FakeModel(with_head())), ElementsAre("prediction", "mtp", "suffix", "ngram"));
-  EXPECT_THAT(available_sources(testing::FakeModel({})), ElementsAre("prediction", "suffix", "ngram"));
+  EXPECT_THAT(available_sources(testing::FakeModel(with_head())),
+              ElementsAre("prediction", "mtp", "suffix", "ngram"));
+  EXPECT_THAT(available_sources(testing::FakeModel({})),
+              ElementsAre("prediction", "suffix", "ngram"));
 }
 
 TEST(DraftRegistry, MakesEachByName) {
@@ -42,8 +44,10 @@ std::string error_of(std::string_view name, const models::Model& model) {
 }
 
 TEST(DraftRegistry, UnknownNamesAreRefusedWithTheKnownOnes) {
-  EXPECT_THAT(error_of("medusa", testing::FakeModel({})),
-              HasSubstr("'medusa' is unknown, expected one of: none, prediction, mtp, suffix, ngram"));
+  EXPECT_THAT(
+      error_of("medusa", testing::FakeModel({})),
+      HasSubstr(
+          "'medusa' is unknown, expected one of: none, prediction, mtp, draft, suffix, ngram"));
 }
 
 TEST(DraftRegistry, MtpWithoutAHeadSaysWhatIsMissing) {
