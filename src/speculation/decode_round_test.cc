@@ -62,7 +62,7 @@ struct EqualityCase {
 
 class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
  protected:
-  static constexpr std::size_t kSources = 5;
+  static constexpr std::size_t kSources = 7;
 
   RoundEquality() {
     FakeModelOptions options;
@@ -82,6 +82,20 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
     return options;
   }
 
+  // Of three requests one expects its own output less one token, one nonsense, one nothing.
+  static GenerationOptions predicting(GenerationOptions options, TokenSpan text) {
+    const std::uint64_t seed = options.sampling.seed;
+    const TokenSpan output = text.subspan(options.prompt.size());
+    for (std::size_t i = 0; seed % 3 != 0 && i < output.size(); ++i) {
+      const bool is_right = seed % 3 == 1;
+      if (is_right && i == output.size() / 2) continue;
+      options.prediction.push_back(
+          is_right ? output[i]
+                   : static_cast<Token>(random(seed, 5, static_cast<std::uint32_t>(i)) % 16));
+    }
+    return options;
+  }
+
   // All sources observe; `choose` says who proposes.
   void expect_equal(const GenerationOptions& options, const testing::Chooser& choose) {
     expect_equal_windows(options, [&](std::size_t round) {
@@ -95,9 +109,10 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
   void expect_equal_windows(const GenerationOptions& options,
                             const testing::WindowChooser& choose) {
     const std::vector<Token> expected = generate_plainly(*model_, options);
-    Generation generation(*model_, options);
+    Generation generation(*model_, predicting(options, expected));
     DraftSource& mtp = generation.add_source("mtp");
-    generation.add_source("ngram");
+    for (const std::string_view name : {"ngram", "suffix", "prediction"})
+      generation.add_source(name);
     AdversarySource random_tokens(Malice::kRandomTokens, 16, 0, 3);
     AdversarySource end_of_text(Malice::kEndOfText, 16, 0, 3);
     random_tokens.set_taps({1, 3});

@@ -29,7 +29,8 @@ speculation::DraftSource& Generation::add_source(std::string_view name) {
   const auto provider = speculation::make_draft_provider(name, model_);
   owned_.push_back(provider->open({.model = &model_,
                                    .sampler = &sampler_,
-                                   .cache_options = {.max_tokens = options_.cache_tokens}}));
+                                   .cache_options = {.max_tokens = options_.cache_tokens},
+                                   .prediction = options_.prediction}));
   add_source(*owned_.back());
   return *owned_.back();
 }

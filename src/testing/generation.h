@@ -20,6 +20,7 @@ struct GenerationOptions {
   std::size_t prefill_chunk = 512;
   std::size_t max_tokens = 60;  // of the output
   std::size_t cache_tokens = 512;
+  std::vector<Token> prediction;
 };
 
 /// Who drafts in a round and how much: (source index or -1, depth).
