@@ -3,26 +3,39 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ft::speculation {
 namespace {
 
-// Counts fade with a window of about 16 rounds: acceptance differs between prose, code and tool
-// calls within one reply.
-constexpr double kDecay = 0.94;
-// A position not reached yet is expected to do as well as the one before it.
-constexpr double kPriorWeight = 1;
+// Counts fade with a window of about 50 rounds: long enough to tell a good depth from its
+// neighbours. What changes at once is noticed, see below.
+constexpr double kDecay = 0.98;
+// A position is expected to do as well as the one before it, as if that had been seen so often.
+constexpr double kLaterWeight = 6;
 
-// When a run of equal outcomes means that the text has changed, and what is left of the counts
-// then.
-constexpr double kImpossible = 0.003;
-constexpr double kForget = 0.25;
+// The text has changed its kind (prose, code, a tool call) when the outcomes fit a change of the
+// log-odds by kShift better than the estimates by kEvidence. Of the counts as many rounds as
+// kKept are then left.
+constexpr double kShift = 1.6;
+constexpr double kEvidence = 5.5;
+constexpr double kKept = 2;
+
+double shifted(double probability, double log_odds) {
+  const double odds = probability / (1 - probability) * std::exp(log_odds);
+  return odds / (1 + odds);
+}
+
+// What an outcome says for `other` against `expected`.
+double evidence(double other, double expected, bool is_hit) {
+  return is_hit ? std::log(other / expected) : std::log((1 - other) / (1 - expected));
+}
 
 }  // namespace
 
 void AcceptanceHistory::observe(std::size_t asked, std::size_t drafted, std::size_t accepted) {
   FT_CHECK(asked < counts_.size() && drafted <= asked && accepted <= drafted);
-  if (asked > 0) notice_change(accepted > 0);
+  notice_change(estimate(std::min(asked, accepted + 1)), accepted);
   const auto count = [](double& sum, bool is_hit) { sum = kDecay * sum + (is_hit ? 1 : 0); };
   for (std::size_t i = 1; i <= asked; ++i) {
     Counts& counts = counts_.at(i);
@@ -34,31 +47,35 @@ void AcceptanceHistory::observe(std::size_t asked, std::size_t drafted, std::siz
   }
 }
 
-// A run of first drafts that all fail, or all stand, and that the estimate finds next to
-// impossible: the text has changed its kind, and most of what was counted is about another kind.
-void AcceptanceHistory::notice_change(bool is_hit) {
-  const double expected = estimate(1).front().accepted;
-  const double probability = is_hit ? expected : 1 - expected;
-  run_probability_ = is_hit == run_is_hits_ ? run_probability_ * probability : probability;
-  run_is_hits_ = is_hit;
-  if (run_probability_ > kImpossible) return;
-  run_probability_ = 1;
+// A cumulative-sum test to either side, over the positions that were tried.
+void AcceptanceHistory::notice_change(const std::vector<Estimate>& expected, std::size_t accepted) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double probability = std::clamp(expected[i].accepted, 0.01, 0.99);
+    const bool is_hit = i < accepted;
+    better_ += evidence(shifted(probability, kShift), probability, is_hit);
+    worse_ += evidence(shifted(probability, -kShift), probability, is_hit);
+  }
+  better_ = std::max(better_, 0.0);
+  worse_ = std::max(worse_, 0.0);
+  if (std::max(better_, worse_) < kEvidence) return;
+  better_ = 0;
+  worse_ = 0;
+  const double left = kKept / std::max(counts_[1].calls, kKept);
   for (Counts& counts : counts_) {
-    for (double* sum : {&counts.trials, &counts.hits, &counts.calls, &counts.offers})
-      *sum *= kForget;
+    for (double* sum : {&counts.trials, &counts.hits, &counts.calls, &counts.offers}) *sum *= left;
   }
 }
 
 std::vector<AcceptanceHistory::Estimate> AcceptanceHistory::estimate(std::size_t n,
-                                                                     double prior) const {
+                                                                     Prior prior) const {
   std::vector<Estimate> estimates;
   estimates.reserve(n);
-  Estimate last{prior, 1};
+  Estimate last{prior.accepted, 1};
   for (std::size_t i = 1; i <= n; ++i) {
     const Counts& counts = counts_.at(i);
-    const double offered =
-        (counts.offers + kPriorWeight * last.offered) / (counts.calls + kPriorWeight);
-    last = {(counts.hits + kPriorWeight * last.accepted) / (counts.trials + kPriorWeight),
+    const double weight = i == 1 ? prior.weight : kLaterWeight;
+    const double offered = (counts.offers + last.offered) / (counts.calls + 1);
+    last = {(counts.hits + weight * last.accepted) / (counts.trials + weight),
             std::min(last.offered, offered)};
     estimates.push_back(last);
   }

@@ -12,7 +12,11 @@ namespace ft::speculation {
 /// How one source has done, by position in the draft (1 is the first): decayed counts with a prior.
 class AcceptanceHistory {
  public:
-  static constexpr double kPriorAcceptance = 0.6;
+  /// What is expected of the first draft before anything is known, and how many drafts that weighs.
+  struct Prior {
+    double accepted = 0.6;
+    double weight = 1;
+  };
 
   /// asked >= drafted >= accepted.
   void observe(std::size_t asked, std::size_t drafted, std::size_t accepted);
@@ -21,8 +25,9 @@ class AcceptanceHistory {
     double accepted = 0;
     double offered = 0;  // P(at least i drafts are offered | i asked for)
   };
-  /// For positions 1 … n. prior: acceptance of the first draft as long as nothing is known.
-  std::vector<Estimate> estimate(std::size_t n, double prior = kPriorAcceptance) const;
+  /// For positions 1 … n.
+  std::vector<Estimate> estimate(std::size_t n) const { return estimate(n, Prior{}); }
+  std::vector<Estimate> estimate(std::size_t n, Prior prior) const;
 
  private:
   struct Counts {
@@ -31,11 +36,13 @@ class AcceptanceHistory {
     double calls = 0;
     double offers = 0;
   };
-  void notice_change(bool is_hit);
+  void notice_change(const std::vector<Estimate>& expected, std::size_t accepted);
 
   std::array<Counts, kMaxDraftTokens + 1> counts_{};
-  double run_probability_ = 1;  // of the latest run of equal outcomes of the first draft
-  bool run_is_hits_ = false;
+  // Evidence (natural logarithm of a likelihood ratio) that drafts do better, or worse, than the
+  // estimates say, since there was none.
+  double better_ = 0;
+  double worse_ = 0;
 };
 
 }  // namespace ft::speculation

@@ -9,14 +9,21 @@ namespace {
 
 // Weight of one cost measurement, and how far one may raise an estimate: an interrupted round
 // (another process, a page fault) must not look like a slower machine.
-constexpr double kCostWeight = 0.2;
+constexpr double kCostWeight = 0.05;
 constexpr double kMaxRise = 1.25;
+// So many measurements in a row on one side of the estimate tell of a lasting change: the estimate
+// then counts as one of kRelearned.
+constexpr std::uint32_t kAside = 7;
+constexpr std::uint32_t kRelearned = 4;
 // Nothing makes a round much shorter than it needs to be: below this share of the estimate the
 // estimate is of cold memory or of a busy machine, and is given up.
 constexpr double kStale = 0.65;
 // A single measurement may have found weights that were never read, memory that was never touched
 // or another process: it is believed up to a multiple of what the other n let expect.
 constexpr double kMaxSurprise = 2;
+// As long as n is young, and less so if wider ones were measured: costs hardly fall from one n to
+// the next, and seldom jump.
+constexpr double kMaxBump = 1.1;
 // Measurements until an estimate is one of n alone.
 constexpr std::uint32_t kYoung = 6;
 // Share of a change that is taken over by the n that were not measured just now: a longer context
@@ -44,6 +51,9 @@ void CostCurve::observe(std::size_t n, double cost_us) {
   }
   const double ratio = std::min(cost_us / cost.mean_us, kMaxRise);
   const bool is_stale = ratio < kStale;
+  cost.n_aside = cost.is_above == (ratio > 1) ? cost.n_aside + 1 : 1;
+  cost.is_above = ratio > 1;
+  if (cost.n_aside >= kAside) cost.n_averaged = std::min(cost.n_averaged, kRelearned);
   cost.n_averaged = is_stale ? 1 : cost.n_averaged + 1;
   const double weight = is_stale ? 1 : std::max(kCostWeight, 1.0 / cost.n_averaged);
   const double change = std::pow(ratio, weight);
@@ -69,8 +79,14 @@ double CostCurve::predict(std::size_t n) const {
 
 // Of a measured n.
 double CostCurve::believed(std::size_t n) const {
-  if (costs_[n].count > 1 || n_observed_ == 1) return bounded(n);
-  return std::min(bounded(n), kMaxSurprise * from_others(n, 2));
+  const std::uint32_t count = costs_[n].count;
+  if (count > kYoung || n_observed_ == 1) return bounded(n);
+  const auto* wider = costs_.data() + n + 1;
+  const bool is_between = n > 1 && std::any_of(wider,
+                                               wider + end_ - std::min(end_, n + 1),
+                                               [](const Cost& cost) { return cost.count > 1; });
+  if (is_between) return std::min(bounded(n), kMaxBump * from_others(n, 2));
+  return count > 1 ? bounded(n) : std::min(bounded(n), kMaxSurprise * from_others(n, 2));
 }
 
 // By the n on both sides of it that were measured so often; its own if there are none.

@@ -34,6 +34,8 @@ class CostCurve {
     double mean_us = 0;
     std::uint32_t count = 0;
     std::uint32_t n_averaged = 0;  // of them, in the mean
+    std::uint32_t n_aside = 0;     // the latest that were all above the mean, or all below
+    bool is_above = false;
   };
 
   double bounded(std::size_t n) const;

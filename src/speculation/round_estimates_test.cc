@@ -1,6 +1,8 @@
 // What the planner knows of a machine and a text: the cost of a forward and what is accepted.
 #include "speculation/round_planner.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace ft::speculation {
@@ -69,6 +71,28 @@ TEST(CostCurve, FollowsALastingChangeAtEveryWidth) {
   for (int i = 0; i < 40; ++i) curve.observe(4, 400);
   EXPECT_NEAR(curve.predict(4), 400, 5);
   EXPECT_GT(curve.predict(1), 130) << "what slows one width slows the others";
+}
+
+TEST(ReadCosts, LearnTheRateAndHowFarAPredictionIsRight) {
+  ReadCosts costs;
+  const std::vector<double> predicted = {1000, 1500, 2000};
+  EXPECT_EQ(costs.stall_us(1, 1000), 0) << "nothing was read yet";
+  for (int i = 0; i < 30; ++i) costs.observe(predicted, 1 + i % 3, 2 * predicted[i % 3], 50);
+  EXPECT_NEAR(costs.stall_us(2, 1500), 50, 5);
+  EXPECT_EQ(costs.believed(predicted), predicted) << "as always";
+}
+
+TEST(ReadCosts, BelieveAForecastAsFarAsItTells) {
+  ReadCosts right;
+  ReadCosts noise;
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<double> predicted(2, i % 2 == 0 ? 500 : 1500);
+    right.observe(predicted, 1, predicted[0], 10);
+    noise.observe(predicted, 1, i % 4 < 2 ? 500 : 1500, 10);
+  }
+  const std::vector<double> next(2, 1500);
+  EXPECT_GT(right.believed(next)[1], 1350);
+  EXPECT_LT(noise.believed(next)[1], 1150);
 }
 
 TEST(AcceptanceHistory, EstimatesConditionalAcceptance) {

@@ -18,6 +18,10 @@ constexpr double kPriorDraftCost = 0.1;
 // multiple of the prior.
 constexpr double kMaxSurprise = 2;
 
+// Behind another's drafts a source is expected to do as it does alone, as if that had been seen so
+// often.
+constexpr double kTailPrior = 4;
+
 // A change of mind must promise this much; going back to depth 0 need not.
 constexpr double kHysteresis = 1.03;
 
@@ -25,9 +29,15 @@ constexpr double kHysteresis = 1.03;
 // of all time plus a few rounds. The latter pay for the first trials of a source, which come at
 // once: one unlucky or cold round must not decide about a whole reply.
 constexpr std::uint64_t kProbeInterval = 16;
+// A depth beside the chosen one that was hardly measured is tried sooner.
+constexpr std::uint64_t kYoungInterval = 3;
+// The baseline's first rounds are the coldest of all: after so many it is measured again.
+constexpr std::uint64_t kSettling = 8;
 constexpr double kRegretBudget = 0.006;
 constexpr double kRegretAllowance = 2;
 constexpr std::size_t kTrials = 4;
+// What a single probe is charged, in rounds without drafts: the rest is taken for cold memory.
+constexpr double kMaxRegret = 1.5;
 
 std::optional<Offer> offer_of(const PlanInputs& inputs, std::size_t source) {
   return source < inputs.offers.size() ? inputs.offers[source] : std::nullopt;
@@ -84,6 +94,16 @@ bool RoundPlanner::Choice::is_of(std::size_t source) const {
 }
 
 RoundPlan RoundPlanner::plan(const PlanInputs& inputs) const {
+  const std::vector<double> believed = read_cost_.believed(inputs.missing_bytes);
+  PlanInputs believable = inputs;
+  believable.missing_bytes = believed;
+  RoundPlan plan = choose(believable);
+  plan.missing_bytes = missing_bytes(inputs, plan.depth());
+  plan.all_missing_bytes.assign(inputs.missing_bytes.begin(), inputs.missing_bytes.end());
+  return plan;
+}
+
+RoundPlan RoundPlanner::choose(const PlanInputs& inputs) const {
   const std::size_t limit =
       std::min(inputs.max_drafts, options_.fixed_depth.value_or(options_.max_depth));
   const auto nothing = [&](PlanReason reason) {
@@ -119,7 +139,6 @@ RoundPlan RoundPlanner::as_plan(const PlanInputs& inputs,
   return {.parts = choice.parts,
           .expected_tokens = choice.tokens,
           .predicted_us = rest_cost_.is_empty() ? 0 : choice.cost_us,
-          .missing_bytes = missing_bytes(inputs, choice.depth()),
           .context = inputs.context,
           .reason = reason};
 }
@@ -224,7 +243,7 @@ RoundPlanner::Choice RoundPlanner::with_tail(const PlanInputs& inputs,
   const Choice shorter = price(inputs, head.parts.front().source, n_head - 1).back();
   double reached = head.tokens - shorter.tokens;  // probability that all of the head stands
   const Source& from = sources_.at(tail);
-  const double prior = from.alone.estimate(1).front().accepted;
+  const AcceptanceHistory::Prior prior{from.alone.estimate(1).front().accepted, kTailPrior};
   Choice best;
   Choice next = head;
   next.parts.push_back({.source = tail});
@@ -291,21 +310,36 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
                                                         Range depths) const {
   if (depths.max == 0) return std::nullopt;
   const double baseline = rest_us(inputs, 0);
+  const double budget_us = kRegretBudget * elapsed_us_ + kRegretAllowance * baseline - regret_us_;
   const auto is_affordable = [&](const Choice& choice) {
-    const double regret_us =
-        std::clamp(choice.cost_us - choice.tokens / chosen.rate(), 0.0, baseline);
-    return regret_us_ + regret_us <= kRegretBudget * elapsed_us_ + kRegretAllowance * baseline;
+    const double regret_us = choice.cost_us - choice.tokens / chosen.rate();
+    return std::clamp(regret_us, 0.0, baseline) <= budget_us;
   };
   if (retry_ && retry_->depth <= depths.max && !chosen.is_of(retry_->source)) {
     const Choice again = price(inputs, retry_->source, retry_->depth).back();
     if (!again.parts.empty() && is_affordable(again)) return again;
   }
+  const std::optional<Choice> pair = best_pair(inputs, depths);
+  const auto tail_of = [&](const Choice& choice) -> const Source& {
+    return sources_[choice.parts.back().source];
+  };
+  const bool tries_pair = pair && chosen.parts.size() < 2;
+  if (tries_pair && tail_of(*pair).n_as_tail < kTrials && is_affordable(*pair)) return pair;
   const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     if (chosen.is_of(source) || sources_[source].n_asked >= kTrials) continue;
     const Choice trial = best_depth(inputs, source, drafting);
     if (!trial.parts.empty() && is_affordable(trial)) return trial;
   }
+  if (n_rounds_ - last_probe_ < kYoungInterval) return std::nullopt;
+  const auto is_young = [&](std::size_t n_drafts) {
+    return rest_cost_.at(inputs.context).n_observed(n_drafts + 1) < kTrials;
+  };
+  if (depths.min == 0 && is_young(0) && n_rounds_ >= kSettling && !is_young(chosen.depth()) &&
+      budget_us >= 0)
+    return draft_nothing(inputs);
+  const auto next = neighbour(inputs, chosen, depths);
+  if (next && is_young(next->depth()) && budget_us >= 0) return next;
   if (n_rounds_ - last_probe_ < kProbeInterval) return std::nullopt;
   std::optional<Choice> longest;
   std::uint64_t waited = kProbeInterval - 1;
@@ -323,7 +357,8 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
     if (depths.min == 0 && chosen.depth() == 0)
       consider(price(inputs, source, 1).back(), sources_[source].last_asked[1]);
   }
-  if (const auto next = neighbour(inputs, chosen, depths)) consider(*next, last_neighbour_);
+  if (tries_pair) consider(*pair, tail_of(*pair).last_as_tail);
+  if (next) consider(*next, last_neighbour_);
   return longest;
 }
 
@@ -343,6 +378,10 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
     if (asked == 0) continue;
     Source& source = sources_.at(part.source);
     source.last_round = n_rounds_;
+    if (i > 0) {
+      ++source.n_as_tail;
+      source.last_as_tail = n_rounds_;
+    }
     ++source.n_asked;
     source.last_asked.at(asked) = n_rounds_;
     if (outcome.n_accepted >= n_drafted) {
@@ -363,8 +402,7 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
   const bool is_split = plan.missing_bytes.has_value();
   const auto stall_us = static_cast<double>(is_split ? outcome.stall_us : 0);
   rest_cost_.observe(plan.context, n_drafted + 1, static_cast<double>(outcome.rest_us) - stall_us);
-  if (is_split && n_drafted == plan.depth())
-    read_cost_.observe(n_drafted + 1, *plan.missing_bytes, outcome.missing_bytes, stall_us);
+  read_cost_.observe(plan.all_missing_bytes, n_drafted + 1, outcome.missing_bytes, stall_us);
 }
 
 void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outcome) {
@@ -380,7 +418,8 @@ void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outc
       last_neighbour_ = n_rounds_;
     if (has_drafts && outcome.n_accepted > 0) retry_ = plan.parts.front();
     const auto n_tokens = static_cast<double>(outcome.n_accepted + 1);
-    regret_us_ += std::max(0.0, cost_us - n_tokens * plan.instead_us_per_token);
+    const double regret_us = cost_us - n_tokens * plan.instead_us_per_token;
+    regret_us_ += std::clamp(regret_us, 0.0, kMaxRegret * rest_cost_.at(plan.context).predict(1));
   } else if (plan.reason == PlanReason::kBest || plan.reason == PlanReason::kHeld) {
     if (plan.parts.empty()) {
       held_.reset();

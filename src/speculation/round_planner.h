@@ -58,6 +58,7 @@ struct RoundPlan {
   double predicted_us = 0;          // of the whole round; 0: nothing measured yet
   double instead_us_per_token = 0;  // of a probe: what the best choice is believed to take
   std::optional<double> missing_bytes = std::nullopt;  // as predicted for all its rows
+  std::vector<double> all_missing_bytes = {};          // the inputs', for any number of rows
   std::size_t context = 0;
   PlanReason reason = PlanReason::kNoSource;
 
@@ -110,6 +111,8 @@ class RoundPlanner {
     AcceptanceHistory as_tail;
     CostCurve draft_cost{1.0};
     std::size_t n_asked = 0;
+    std::size_t n_as_tail = 0;
+    std::uint64_t last_as_tail = 0;                               // round
     std::uint64_t last_round = 0;                                 // it was asked in
     std::array<std::uint64_t, kMaxDraftTokens + 1> last_asked{};  // by depth: the latest round
   };
@@ -126,6 +129,7 @@ class RoundPlanner {
     std::size_t max = 0;
   };
 
+  RoundPlan choose(const PlanInputs& inputs) const;
   RoundPlan as_plan(const PlanInputs& inputs, const Choice& choice, PlanReason reason) const;
   RoundPlan as_probe(const PlanInputs& inputs,
                      const Choice& choice,
