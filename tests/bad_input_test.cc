@@ -275,7 +275,6 @@ TEST(BadInput, Options) {
                                                          {"--draft-tokens", "65"},
                                                          {"--draft-tokens", "-1"},
                                                          {"--draft-tokens", "few"},
-                                                         {"--speculate", "suffix"},
                                                          {"--speculate", "prediction"},
                                                          {"--speculate", "draft"},
                                                          {"--accept", "lenient"},

@@ -143,7 +143,7 @@ TEST_F(EngineOnFakeModel, WritesWhatTheModelAndTheSamplerSay) {
 TEST_F(EngineOnFakeModel, WritesTheSameWhateverDrafts) {
   const auto engine = open();
   const Collected base = run(*engine, request());
-  for (const char* source : {"mtp", "ngram", "auto"}) {
+  for (const char* source : {"mtp", "ngram", "suffix", "auto"}) {
     for (std::size_t depth = 0; depth <= 9; ++depth) {
       for (const std::size_t chunk : {1, 3, 512}) {
         foretoken::GenerationRequest wanted = request();
@@ -158,6 +158,43 @@ TEST_F(EngineOnFakeModel, WritesTheSameWhateverDrafts) {
       }
     }
   }
+}
+
+TEST_F(EngineOnFakeModel, WritesTheSameWhateverIsPredicted) {
+  const auto engine = open();
+  const Collected base = run(*engine, request());
+  std::vector<Token> huge;
+  for (std::size_t i = 0; i < 100'000; ++i)
+    huge.push_back(static_cast<Token>(i * i % 8191 % kVocab));
+  std::vector<Token> edited = base.ids;
+  edited.at(20) = 95 - edited.at(20);
+  const std::vector<std::vector<Token>> predictions = {base.ids, edited, huge, {kEos}};
+  for (const std::vector<Token>& prediction : predictions) {
+    for (const std::optional<std::size_t> depth :
+         {std::optional<std::size_t>(4), std::optional<std::size_t>()}) {
+      for (const char* source : {"prediction", "auto"}) {
+        foretoken::GenerationRequest wanted = request();
+        wanted.speculate = {source};
+        wanted.draft_tokens = depth;
+        wanted.prediction = prediction;
+        const Collected out = run(*engine, wanted);
+        EXPECT_EQ(out.ids, base.ids) << source << ' ' << prediction.size();
+        EXPECT_TRUE(same_logprobs(out, base));
+        EXPECT_EQ(out.completion.speculation.by_source.count("prediction"), 1U);
+      }
+    }
+  }
+  foretoken::GenerationRequest wanted = request();
+  wanted.speculate = {"prediction"};
+  wanted.draft_tokens = 4;
+  wanted.prediction = base.ids;
+  const auto right = run(*engine, wanted).completion.speculation.by_source.at("prediction");
+  EXPECT_GE(right.accepted, 30U);
+  EXPECT_EQ(right.accepted, right.drafted);
+  wanted.prediction.clear();
+  wanted.speculate = {"auto"};
+  EXPECT_EQ(run(*engine, wanted).completion.speculation.by_source.count("prediction"), 0U)
+      << "nothing is predicted, so nothing can be right";
 }
 
 TEST_F(EngineOnFakeModel, CountsForwardsAndAcceptedDrafts) {
@@ -345,6 +382,12 @@ TEST_F(EngineOnFakeModel, RefusesWhatCannotBe) {
   const std::string outside = refused([](auto& r) { r.prompt[2] = 96; });
   EXPECT_NE(outside.find("token 2 of the prompt is 96, expected 0 to 95"), std::string::npos)
       << outside;
+  const std::string predicted = refused([](auto& r) { r.prediction = {1, 2, 96}; });
+  EXPECT_NE(predicted.find("token 2 of the prediction is 96, expected 0 to 95"), std::string::npos)
+      << predicted;
+  EXPECT_NE(refused([](auto& r) { r.prediction = {-1}; }).find("-1"), std::string::npos);
+  EXPECT_NE(refused([](auto& r) { r.speculate = {"prediction"}; }).find("needs a prediction"),
+            std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.prompt[0] = -1; }).find("-1"), std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.max_tokens = 0; }).find("max_tokens"), std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.sampling.temperature = -1.0F; }).find("-1"), std::string::npos);

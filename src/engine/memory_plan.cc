@@ -96,7 +96,12 @@ class Layout {
       }
     }
     add("cache", needs.kv_bytes);
-    if (request.use.drafts) add("cache of drafts", needs.draft_kv_bytes);
+    if (request.use.drafts) {
+      add("cache of drafts", needs.draft_kv_bytes);
+      if (request.lookup_bytes_of) {
+        add("lookup tables", request.lookup_bytes_of(request.use.context));
+      }
+    }
     add("workspaces", needs.workspace_bytes);
     if (request.draft_model_needs_of) add_draft_model();
     if (streams) add("reading", kReadingBytes);

@@ -25,6 +25,9 @@ struct MemoryPlanRequest {
   /// Of a second model that drafts, its experts resident; empty if there is none.
   std::function<models::MemoryNeeds(const models::MemoryUse&)> draft_model_needs_of;
   models::MemoryUse use;
+  /// What draft sources that look things up hold, at most, with caches of so many positions; may be
+  /// empty. Counts where drafts are planned.
+  std::function<std::uint64_t(std::size_t context)> lookup_bytes_of;
   ExpertPlacement experts = ExpertPlacement::kAuto;
   std::uint64_t budget_bytes = 0;  // 0: what the limits leave
   std::uint64_t held_bytes = 0;    // anonymous memory of the process now

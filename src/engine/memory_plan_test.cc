@@ -1,5 +1,6 @@
 #include "engine/memory_plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
@@ -66,6 +67,19 @@ std::uint64_t proposed(const std::string& refusal, const std::string& option) {
   const std::size_t at = refusal.find(option + " ");
   if (at == std::string::npos) return 0;
   return std::strtoull(refusal.c_str() + at + option.size() + 1, nullptr, 10);
+}
+
+TEST(MemoryPlan, CountsWhatLookupsHoldWhereDraftsArePlanned) {
+  const auto lookup_bytes = [](const MemoryPlan& plan) {
+    const auto found = std::ranges::find(plan.terms, "lookup tables", &MemoryTerm::name);
+    return found == plan.terms.end() ? 0 : found->bytes;
+  };
+  MemoryPlanRequest asked = request();
+  EXPECT_EQ(lookup_bytes(plan_memory(asked)), 0u);
+  asked.lookup_bytes_of = [](std::size_t context) { return context * 300; };
+  EXPECT_EQ(lookup_bytes(plan_memory(asked)), asked.use.context * 300);
+  asked.use.drafts = false;
+  EXPECT_EQ(lookup_bytes(plan_memory(asked)), 0u);
 }
 
 TEST(MemoryPlan, KeepsExpertsResident_WhenTheyFit) {

@@ -7,6 +7,7 @@
 #include "io/process_memory.h"
 #include "models/memory_needs.h"
 #include "speculation/draft_model.h"
+#include "speculation/lookup_memory.h"
 #include "speculation/round_planner.h"
 #include "text/same_tokens.h"
 
@@ -106,6 +107,9 @@ MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
     };
   }
   request.use = use_of(options, parts);
+  request.lookup_bytes_of = [n_history = options.draft_history](std::size_t context) {
+    return speculation::lookup_bytes(context, n_history);
+  };
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
   request.limits = io::memory_limits();

@@ -83,4 +83,11 @@ std::optional<NgramIndex::Match> NgramIndex::find() const {
   return std::nullopt;
 }
 
+std::size_t NgramIndex::used_bytes() const noexcept {
+  std::size_t bytes = tokens_.capacity() * sizeof(Token);
+  for (const Chains& chains : chains_)
+    bytes += (chains.heads.capacity() + chains.previous.capacity()) * sizeof(Position);
+  return bytes;
+}
+
 }  // namespace ft::speculation

@@ -14,7 +14,7 @@ namespace ft::speculation {
 
 /// Grows and shrinks at the end, one token at a time; never rescans. Per k a chain of occurrences
 /// by hash, most recent first, so that dropping the last token restores exactly the state before
-/// it. About 56 bytes per token.
+/// it. About 56 bytes per token, kNgramBytesPerToken at most.
 class NgramIndex {
  public:
   static constexpr std::size_t kMaxLength = 3;
@@ -32,6 +32,8 @@ class NgramIndex {
   void pop_back();
   /// The most recent earlier occurrence of the longest k-gram at the end that has one.
   std::optional<Match> find() const;
+  /// Bytes of all tables.
+  std::size_t used_bytes() const noexcept;
 
  private:
   using Position =

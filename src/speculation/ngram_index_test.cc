@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "speculation/lookup_memory.h"
 
 #include <algorithm>
 
@@ -84,6 +85,16 @@ TEST(NgramIndex, AMonotonousTextIsNoBurden) {
   ASSERT_TRUE(match);
   EXPECT_EQ(match->length, 3u);
   EXPECT_EQ(match->follower, 19999u);
+}
+
+TEST(NgramIndex, MemoryPerTokenIsBounded) {
+  NgramIndex index;
+  for (std::size_t i = 0; i < 70'000; ++i) {
+    index.push_back(static_cast<Token>(i));
+    if (i > 1000) {
+      ASSERT_LE(index.used_bytes(), kNgramBytesPerToken * index.size()) << index.size();
+    }
+  }
 }
 
 TEST(NgramIndex, PoppingNothingIsAnError) {
