@@ -77,7 +77,8 @@ TEST(ReadCosts, LearnTheRateAndHowFarAPredictionIsRight) {
   ReadCosts costs;
   const std::vector<double> predicted = {1000, 1500, 2000};
   EXPECT_EQ(costs.stall_us(1, 1000), 0) << "nothing was read yet";
-  for (int i = 0; i < 30; ++i) costs.observe(predicted, 1 + i % 3, 2 * predicted[i % 3], 50);
+  for (std::size_t i = 0; i < 30; ++i)
+    costs.observe(predicted, 1 + i % 3, 2 * predicted[i % 3], 50);
   EXPECT_NEAR(costs.stall_us(2, 1500), 50, 5);
   EXPECT_EQ(costs.believed(predicted), predicted) << "as always";
 }

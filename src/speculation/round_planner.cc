@@ -152,7 +152,10 @@ RoundPlan RoundPlanner::as_probe(const PlanInputs& inputs,
 }
 
 double RoundPlanner::baseline_us(const PlanInputs& inputs) const {
-  return rest_cost_.is_empty() ? 0 : rest_us(inputs, 0);
+  const std::vector<double> believed = read_cost_.believed(inputs.missing_bytes);
+  PlanInputs believable = inputs;
+  believable.missing_bytes = believed;
+  return rest_cost_.is_empty() ? 0 : rest_us(believable, 0);
 }
 
 RoundPlanner::Choice RoundPlanner::draft_nothing(const PlanInputs& inputs) const {
@@ -319,7 +322,7 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
     const Choice again = price(inputs, retry_->source, retry_->depth).back();
     if (!again.parts.empty() && is_affordable(again)) return again;
   }
-  const std::optional<Choice> pair = best_pair(inputs, depths);
+  std::optional<Choice> pair = best_pair(inputs, depths);
   const auto tail_of = [&](const Choice& choice) -> const Source& {
     return sources_[choice.parts.back().source];
   };
@@ -338,7 +341,7 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
   if (depths.min == 0 && is_young(0) && n_rounds_ >= kSettling && !is_young(chosen.depth()) &&
       budget_us >= 0)
     return draft_nothing(inputs);
-  const auto next = neighbour(inputs, chosen, depths);
+  std::optional<Choice> next = neighbour(inputs, chosen, depths);
   if (next && is_young(next->depth()) && budget_us >= 0) return next;
   if (n_rounds_ - last_probe_ < kProbeInterval) return std::nullopt;
   std::optional<Choice> longest;
