@@ -169,7 +169,7 @@ double hit_rate(const Routing& routing, std::size_t n_slots, const ResidencyPoli
       usage.reached(static_cast<ExpertId>((layer + 1) * kExpertsPerLayer));
       pool.take(missing.size(), policy, usage, taken);
       for (std::size_t i = 0; i < taken.size(); ++i) {
-        pool.start_loading(taken[i], missing[i], /*is_ahead=*/false);
+        pool.start_loading(taken[i], missing[i], experts::Guess::kNone);
         pool.loaded(taken[i], {});
       }
       for (const std::uint32_t slot : held) pool.release(slot);

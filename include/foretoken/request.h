@@ -143,6 +143,8 @@ struct ExpertTierStatistics {
   std::uint64_t evictions = 0;        // experts that lost their slot
   std::uint64_t reads_ahead = 0;      // reads on a guess
   std::uint64_t used_ahead = 0;       // of these, asked for later
+  std::uint64_t reads_hinted = 0;     // those of reads_ahead for a token that a draft foretold
+  std::uint64_t used_hinted = 0;      // of these, asked for later
   std::uint64_t dropped_ahead = 0;    // of these, given up before they were complete
   std::uint64_t from_page_cache = 0;  // experts that were copied from there, not read
   std::uint64_t failed_reads = 0;     // repeated ones included

@@ -17,6 +17,10 @@ EngineCore::EngineCore(EngineParts parts) : parts_(std::move(parts)) {
   workspace_ = parts_.model->new_workspace();
   sample_peak_anonymous_bytes();
   if (parts_.store == nullptr) return;
+  const models::ModelConfig& config = model().config();
+  if (config.n_active > 0) {
+    workspace_->set_routing_memory(&routing_.emplace(config.n_layers, config.n_active));
+  }
   guard_.emplace(
       parts_.memory,
       MemoryGuardDeps{

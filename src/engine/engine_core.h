@@ -8,6 +8,7 @@
 #include "engine/memory_plan.h"
 #include "engine/model_text.h"
 #include "engine/sampling_defaults.h"
+#include "experts/routing_memory.h"
 #include "experts/streaming_store.h"
 #include "kernels/kernels.h"
 #include "models/model.h"
@@ -97,6 +98,7 @@ class EngineCore {
   std::uint64_t sample_anonymous_bytes() noexcept;
 
   EngineParts parts_;
+  std::optional<experts::RoutingMemory> routing_;  // if experts stream
   std::unique_ptr<models::Workspace> workspace_;
   std::uint64_t peak_anonymous_bytes_ = 0;
   std::optional<MemoryGuard> guard_;  // if experts stream

@@ -11,6 +11,8 @@ foretoken::ExpertTierStatistics tier_between(const experts::TierStats& start,
           .evictions = end.evictions - start.evictions,
           .reads_ahead = end.reads_ahead - start.reads_ahead,
           .used_ahead = end.used_ahead - start.used_ahead,
+          .reads_hinted = end.reads_hinted - start.reads_hinted,
+          .used_hinted = end.used_hinted - start.used_hinted,
           .dropped_ahead = end.dropped_ahead - start.dropped_ahead,
           .from_page_cache = end.from_page_cache - start.from_page_cache,
           .failed_reads = end.failed_reads - start.failed_reads,
@@ -31,6 +33,7 @@ void write_tier(json::Writer& out, const foretoken::ExpertTierStatistics& tier) 
   out.member("bytes_read", tier.bytes_read).member("evictions", tier.evictions);
   out.member("reads_ahead", tier.reads_ahead).member("used_ahead", tier.used_ahead);
   out.member("precision", precision);
+  out.member("reads_hinted", tier.reads_hinted).member("used_hinted", tier.used_hinted);
   out.member("dropped_ahead", tier.dropped_ahead);
   out.member("from_page_cache", tier.from_page_cache);
   out.member("failed_reads", tier.failed_reads);

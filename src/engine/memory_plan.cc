@@ -104,7 +104,7 @@ class Layout {
     }
     add("workspaces", needs.workspace_bytes);
     if (request.draft_model_needs_of) add_draft_model();
-    if (streams) add("reading", kReadingBytes);
+    if (streams) add("reading", kReadingBytes + needs.routing_bytes);
     const std::uint64_t planned = plan_.planned_bytes() - request.held_bytes;
     add("allocator and runtime reserve", kLeastReserveBytes + planned / kReservePart);
     least_bytes_ = plan_.planned_bytes();

@@ -77,6 +77,7 @@ Session::Session(EngineCore& core, SessionOptions options)
             .clock = core.parts().clock.get(),
             .store = core.parts().store.get(),
             .meter = options.meter};
+  if (!sources_.empty()) store_ = core.parts().store.get();
   core.workspace().set_meter(options.meter);
 }
 
@@ -112,7 +113,10 @@ RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop)
     proposers.push_back({source_views_[part.source], part.depth});
     report.sources.push_back(proposers.back().source->name());
   }
+  const bool wants_hint = store_ != nullptr && max_drafts > 0 && store_->begin_round();
+  state_.hinter = wants_hint ? source_views_.front() : nullptr;
   report.result = speculation::decode_round(state_, proposers, stop);
+  if (store_ != nullptr) store_->end_round();
   planner_.record(report.plan, speculation::outcome_of(report.result));
   return report;
 }

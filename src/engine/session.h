@@ -90,6 +90,7 @@ class Session {
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;
   speculation::RoundState state_;
+  experts::StreamingStore* store_ = nullptr;  // null: experts are resident, or nobody drafts
 };
 
 }  // namespace ft::engine

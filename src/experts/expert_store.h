@@ -31,6 +31,8 @@ struct TierStats {
   std::uint64_t evictions = 0;        // experts that lost their slot to another
   std::uint64_t reads_ahead = 0;      // reads that prefetch() started
   std::uint64_t used_ahead = 0;       // of these, asked for before they were evicted
+  std::uint64_t reads_hinted = 0;     // those of reads_ahead that prefetch_hinted() started
+  std::uint64_t used_hinted = 0;      // those of used_ahead that were among them
   std::uint64_t dropped_ahead = 0;    // of these, given up under way: the layer chose others
   std::uint64_t failed_reads = 0;     // repeated ones included
   std::uint64_t from_page_cache = 0;  // misses that the page cache had: no byte from the drive
@@ -91,6 +93,11 @@ class ExpertStore {
   /// times. Never waits; evicts nothing that is in use or that a lease is still to return; what
   /// finds no slot is dropped.
   virtual void prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept = 0;
+
+  /// As prefetch(), for the layer's turn in the next pass: called after its turn in this one. Holds
+  /// half as many slots at most, and evicts nothing that is rated as high.
+  virtual void prefetch_hinted(std::size_t layer,
+                               std::span<const std::uint32_t> experts) noexcept = 0;
 
   /// How many of these are not ready: a lease would have to read them, or to wait for a read.
   virtual std::size_t n_missing(std::size_t layer,

@@ -20,6 +20,7 @@ class ResidentStore final : public ExpertStore {
 
   ExpertLease acquire(std::size_t layer, std::span<const std::uint32_t> experts) override;
   void prefetch(std::size_t, std::span<const std::uint32_t>) noexcept override {}
+  void prefetch_hinted(std::size_t, std::span<const std::uint32_t>) noexcept override {}
   std::size_t n_missing(std::size_t, std::span<const std::uint32_t>) const override { return 0; }
   bool begin_pass(std::size_t) noexcept override { return false; }
   void end_pass() noexcept override {}

@@ -52,12 +52,27 @@ void SlotPool::take(std::size_t n,
   }
 }
 
-void SlotPool::start_loading(std::uint32_t slot, ExpertId expert, bool is_ahead) noexcept {
+void SlotPool::take_below(double worth,
+                          const ResidencyPolicy& policy,
+                          const ExpertUsage& usage,
+                          std::vector<std::uint32_t>& taken) {
+  if (empty_.empty()) {
+    policy.rate(usage, evictable_, worth_);
+    for (std::uint32_t slot = 0;; ++slot) {
+      if (slot == evictable_.size()) return;
+      if (evictable_[slot] != kNoExpert && worth_[slot] < worth) break;
+    }
+  }
+  take(1, policy, usage, taken);
+}
+
+void SlotPool::start_loading(std::uint32_t slot, ExpertId expert, Guess guess) noexcept {
   slots_[slot].expert = expert;
   slots_[slot].state = State::kLoading;
-  slots_[slot].is_ahead = is_ahead;
+  slots_[slot].guess = guess;
   slots_[slot].is_lapsed = false;
-  n_ahead_ += is_ahead ? 1 : 0;
+  n_ahead_ += guess != Guess::kNone ? 1 : 0;
+  n_hinted_ += guess == Guess::kHint ? 1 : 0;
   slot_of_[expert] = slot;
 }
 
@@ -89,11 +104,13 @@ void SlotPool::release(std::uint32_t slot) noexcept {
 
 void SlotPool::clear_ahead(std::uint32_t slot) noexcept {
   lapse(slot);
-  slots_[slot].is_ahead = false;
+  slots_[slot].guess = Guess::kNone;
 }
 
 void SlotPool::lapse(std::uint32_t slot) noexcept {
-  n_ahead_ -= slots_[slot].is_ahead && !slots_[slot].is_lapsed ? 1 : 0;
+  if (slots_[slot].is_lapsed) return;
+  n_ahead_ -= is_ahead(slot) ? 1 : 0;
+  n_hinted_ -= guess(slot) == Guess::kHint ? 1 : 0;
   slots_[slot].is_lapsed = true;
 }
 

@@ -17,6 +17,13 @@
 
 namespace ft::experts {
 
+/// On whose word an expert is read before a lease asks for it.
+enum class Guess : std::uint8_t {
+  kNone,    // a lease wants it
+  kRouter,  // for its layer's turn in this pass
+  kHint,    // for its layer's turn in the next pass
+};
+
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
 class SlotPool {
@@ -44,7 +51,12 @@ class SlotPool {
             const ResidencyPolicy& policy,
             const ExpertUsage& usage,
             std::vector<std::uint32_t>& taken);
-  void start_loading(std::uint32_t slot, ExpertId expert, bool is_ahead) noexcept;
+  /// One slot as take(), but never one of an expert that the policy rates as high as `worth`.
+  void take_below(double worth,
+                  const ResidencyPolicy& policy,
+                  const ExpertUsage& usage,
+                  std::vector<std::uint32_t>& taken);
+  void start_loading(std::uint32_t slot, ExpertId expert, Guess guess) noexcept;
   /// The bytes have arrived.
   void loaded(std::uint32_t slot, const Expert& view) noexcept;
   /// They will not: the slot is empty, nobody holds it.
@@ -56,8 +68,11 @@ class SlotPool {
 
   /// Slots of guesses still to prove right or wrong.
   std::size_t n_ahead() const noexcept { return n_ahead_; }
+  /// Those of n_ahead() that are hints.
+  std::size_t n_hinted() const noexcept { return n_hinted_; }
   /// Whether no lease has asked for it since it was guessed.
-  bool is_ahead(std::uint32_t slot) const noexcept { return slots_[slot].is_ahead; }
+  bool is_ahead(std::uint32_t slot) const noexcept { return guess(slot) != Guess::kNone; }
+  Guess guess(std::uint32_t slot) const noexcept { return slots_[slot].guess; }
   void clear_ahead(std::uint32_t slot) noexcept;
   /// The layer had its turn and did not ask for it: no longer one of n_ahead().
   void lapse(std::uint32_t slot) noexcept;
@@ -74,7 +89,7 @@ class SlotPool {
     ExpertId expert = kNoExpert;
     std::uint32_t n_holders = 0;
     State state = State::kEmpty;
-    bool is_ahead = false;
+    Guess guess = Guess::kNone;
     bool is_lapsed = false;
     Expert view;
   };
@@ -95,6 +110,7 @@ class SlotPool {
   std::vector<std::uint32_t> victims_;  // scratch of take()
   std::size_t n_evictable_ = 0;
   std::size_t n_ahead_ = 0;
+  std::size_t n_hinted_ = 0;
   std::uint64_t n_evictions_ = 0;
 };
 

@@ -156,6 +156,7 @@ void StreamingStore::Core::claim(TierState& tier, Lease::Item& item) {
   tier.pool.hold(item.slot);
   if (!tier.pool.is_ahead(item.slot)) return;
   ++tier.stats.used_ahead;
+  tier.stats.used_hinted += tier.pool.guess(item.slot) == Guess::kHint ? 1 : 0;
   tier.pool.clear_ahead(item.slot);
   if (!tier.pool.is_ready(item.slot)) reader_.promote(tier.first_tag + item.slot);
 }
@@ -194,7 +195,7 @@ void StreamingStore::Core::give_slots_to(Lease& lease) {
   for (const std::uint32_t slot : taken_) {
     Lease::Item& item = lease.items_[lease.wanted_[lease.first_wanted_++]];
     item.slot = slot;
-    tier.pool.start_loading(slot, item.expert, /*is_ahead=*/false);
+    tier.pool.start_loading(slot, item.expert, Guess::kNone);
     claim(tier, item);
     add_read(lease.layer_index_, item.expert, slot, io::ReadPriority::kDemand);
   }
@@ -213,20 +214,30 @@ void StreamingStore::Core::add_read(std::size_t layer_index,
 }
 
 void StreamingStore::Core::prefetch(std::size_t layer_index,
-                                    std::span<const std::uint32_t> experts) {
+                                    std::span<const std::uint32_t> experts,
+                                    Guess guess) {
   std::unique_lock lock(mutex_);
   TierState& tier = tier_of(layer_index);
+  const bool is_hint = guess == Guess::kHint;
   const std::size_t most = tier.pool.n_slots() / 2;
   for (const std::uint32_t expert : experts) {
-    if (tier.pool.n_ahead() >= most) break;
+    if (tier.pool.n_ahead() >= most || (is_hint && tier.pool.n_hinted() >= most / 2)) break;
     const ExpertId id = expert_id(layer_index, expert);
     if (tier.pool.slot_of(id) != kNoSlot) continue;
     taken_.clear();
-    tier.pool.take(1, *policy_, usage_, taken_);
+    if (is_hint) {
+      usage_.hinted(id);
+      double worth = 0;
+      policy_->rate(usage_, {&id, 1}, {&worth, 1});
+      tier.pool.take_below(worth, *policy_, usage_, taken_);
+    } else {
+      tier.pool.take(1, *policy_, usage_, taken_);
+      if (!taken_.empty()) usage_.guessed(id);
+    }
     if (taken_.empty()) break;
-    usage_.guessed(id);
     ++tier.stats.reads_ahead;
-    tier.pool.start_loading(taken_.front(), id, /*is_ahead=*/true);
+    tier.stats.reads_hinted += is_hint ? 1 : 0;
+    tier.pool.start_loading(taken_.front(), id, guess);
     add_read(layer_index, id, taken_.front(), io::ReadPriority::kAhead);
   }
   hand_over(lock, nullptr);
@@ -305,7 +316,28 @@ bool StreamingStore::Core::begin_pass(std::size_t n_rows) {
 void StreamingStore::Core::end_pass() {
   const std::scoped_lock lock(mutex_);
   gate_.end_pass(n_asked_in_pass_, clock_.now_us());
+  n_asked_in_round_ = n_asked_in_pass_;
   usage_.end_pass();
+}
+
+bool StreamingStore::Core::begin_round() {
+  const std::scoped_lock lock(mutex_);
+  n_asked_in_round_ = 0;
+  switch (lookahead_) {
+    case StreamingOptions::Lookahead::kOff:
+      return false;
+    case StreamingOptions::Lookahead::kOn:
+      return true;
+    case StreamingOptions::Lookahead::kAuto:
+      // One trial at a time: neither would know whose gain it measures.
+      return !gate_.is_trying() && hint_gate_.begin_pass(1, clock_.now_us());
+  }
+  return false;
+}
+
+void StreamingStore::Core::end_round() {
+  const std::scoped_lock lock(mutex_);
+  hint_gate_.end_pass(n_asked_in_round_, clock_.now_us());
 }
 
 void StreamingStore::Core::shrink(Tier tier, std::size_t n_slots) {

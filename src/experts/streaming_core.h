@@ -64,10 +64,12 @@ class StreamingStore::Core {
   Core(StreamingOptions options, const StreamingDeps& deps);
 
   std::size_t layer_index(std::size_t layer) const;
-  void prefetch(std::size_t layer_index, std::span<const std::uint32_t> experts);
+  void prefetch(std::size_t layer_index, std::span<const std::uint32_t> experts, Guess guess);
   std::size_t n_missing(std::size_t layer_index, std::span<const std::uint32_t> experts) const;
   bool begin_pass(std::size_t n_rows);
   void end_pass();
+  bool begin_round();
+  void end_round();
   ExpertStats stats() const;
   void shrink(Tier tier, std::size_t n_slots);
   void save_heat() const;
@@ -140,9 +142,11 @@ class StreamingStore::Core {
   LatencyHistogram latencies_;
   std::int64_t stall_us_ = 0;
   LookaheadGate gate_;
+  LookaheadGate hint_gate_;  // of rounds
   std::uint64_t n_asked_in_pass_ = 0;
-  std::vector<std::uint32_t> taken_;  // scratch
-  std::vector<ExtentRead> reads_;     // to be started
+  std::uint64_t n_asked_in_round_ = 0;  // of its pass
+  std::vector<std::uint32_t> taken_;    // scratch
+  std::vector<ExtentRead> reads_;       // to be started
 
   ExtentReader reader_;  // last: its threads use all of the above
 };

@@ -189,9 +189,18 @@ ExpertLease StreamingStore::acquire(std::size_t layer, std::span<const std::uint
 
 void StreamingStore::prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept {
   try {
-    core_->prefetch(core_->layer_index(layer), experts);
+    core_->prefetch(core_->layer_index(layer), experts, Guess::kRouter);
   } catch (const std::exception&) {
     // Out of memory for a list: a guess less, nothing else.
+  }
+}
+
+void StreamingStore::prefetch_hinted(std::size_t layer,
+                                     std::span<const std::uint32_t> experts) noexcept {
+  try {
+    core_->prefetch(core_->layer_index(layer), experts, Guess::kHint);
+  } catch (const std::exception&) {
+    // As above.
   }
 }
 
@@ -206,6 +215,14 @@ bool StreamingStore::begin_pass(std::size_t n_rows) noexcept {
 
 void StreamingStore::end_pass() noexcept {
   core_->end_pass();
+}
+
+bool StreamingStore::begin_round() noexcept {
+  return core_->begin_round();
+}
+
+void StreamingStore::end_round() noexcept {
+  core_->end_round();
 }
 
 ExpertStats StreamingStore::stats() const {

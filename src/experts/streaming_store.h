@@ -72,10 +72,17 @@ class StreamingStore final : public ExpertStore {
 
   ExpertLease acquire(std::size_t layer, std::span<const std::uint32_t> experts) override;
   void prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept override;
+  void prefetch_hinted(std::size_t layer, std::span<const std::uint32_t> experts) noexcept override;
   std::size_t n_missing(std::size_t layer, std::span<const std::uint32_t> experts) const override;
   bool begin_pass(std::size_t n_rows) noexcept override;
   void end_pass() noexcept override;
   ExpertStats stats() const override;
+
+  /// Brackets a round of decoding: one pass and what comes before and after it. True: a draft that
+  /// names the token after the pass is wanted, for prefetch_hinted(). As with begin_pass(), rounds
+  /// with and without are tried, the time of the draft included. A round that failed need not end.
+  bool begin_round() noexcept;
+  void end_round() noexcept;
 
   /// Memory is short: at most `n_slots` (at least 1) of the tier from now on. Slots in use go when
   /// their leases are done with them, all others at once. It never grows again.

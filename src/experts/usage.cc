@@ -13,6 +13,9 @@ constexpr std::array<double, 6> kRecencyKept = {1, 0.3, 0.09, 0.027, 0.0081, 0.0
 // Of a guess, in uses: the next layer's router foretells with about 70 % what a use in the last
 // turn foretells with 41 %.
 constexpr double kGuessWeight = 2;
+// What a token chose when it was last fed may foretell less than a use in the last turn, and the
+// token may not come: it makes nothing leave that was used in its layer's last turn.
+constexpr double kHintWeight = 0.8;
 // Far from the largest double; rescaling is a pass over all experts, rare by this.
 constexpr double kMaxWeight = 1e100;
 
@@ -37,6 +40,13 @@ void ExpertUsage::guessed(ExpertId expert) noexcept {
   Record& record = records_[expert];
   record.recent = kGuessWeight;
   record.recent_pass = pass_ - 1;  // so that its turn, if it brings no use, takes the weight away
+  record.last_tick = ++tick_;
+}
+
+void ExpertUsage::hinted(ExpertId expert) noexcept {
+  Record& record = records_[expert];
+  record.recent = kHintWeight;
+  record.recent_pass = pass_;
   record.last_tick = ++tick_;
 }
 

@@ -22,6 +22,8 @@ class ExpertUsage {
   void used(ExpertId expert) noexcept;
   /// It is being read on a guess that its layer's next turn will ask for it.
   void guessed(ExpertId expert) noexcept;
+  /// As guessed(), for the turn in the next pass; that of this pass is over.
+  void hinted(ExpertId expert) noexcept;
   /// The layer before this expert has its turn.
   void reached(ExpertId first_of_next_layer) noexcept { next_ = first_of_next_layer; }
   /// What is counted so far loses weight against what comes.

@@ -1,3 +1,4 @@
+#include "experts/routing_memory.h"
 #include "models/glm_layer.h"
 #include "models/glm_weights.h"
 
@@ -101,6 +102,8 @@ MemoryNeeds glm_memory_needs(const GlmConfig& config,
     needs.packed_bytes += copy.code_bytes() + copy.scale_bytes();
   }
   if (config.has_experts) {
+    needs.routing_bytes =
+        experts::RoutingMemory::bytes_for(config.n_layers, config.router.n_active);
     needs.trunk = expert_needs(config, checkpoint, backend, plan, false);
     if (drafts && config.draft_layer_is_sparse) {
       needs.draft = expert_needs(config, checkpoint, backend, plan, true);

@@ -29,6 +29,8 @@ namespace {
 struct GlmWorkspace final : Workspace {
   std::vector<cache::LatentCache*> caches;  // one per slice
   std::vector<nn::Run> runs;                // one per slice
+  std::vector<Token> tokens;                // one per row
+  std::vector<std::uint32_t> foretold;      // experts of hinted tokens
   nn::Rows rows;
   std::vector<nn::LatentKeys> keys;        // one per slice, of the running layer
   std::vector<std::uint32_t> logits_rows;  // rows whose logits are wanted
@@ -172,6 +174,7 @@ class GlmModel final : public Model {
              GlmWorkspace& w) const {
     w.caches.clear();
     w.runs.clear();
+    w.tokens.clear();
     w.logits_rows.clear();
     std::size_t n_rows = 0;
     for (const SequenceSlice& slice : slices) {
@@ -182,6 +185,7 @@ class GlmModel final : public Model {
       FT_CHECK(std::find(w.caches.begin(), w.caches.end(), &cache) == w.caches.end());
       w.caches.push_back(&cache);
       w.runs.push_back({.first_row = n_rows, .n_rows = n, .first_position = cache.length()});
+      w.tokens.insert(w.tokens.end(), slice.tokens.begin(), slice.tokens.end());
       n_rows += n;
       for (std::size_t row = n_rows - slice.n_logits; row < n_rows; ++row) {
         w.logits_rows.push_back(static_cast<std::uint32_t>(row));
@@ -223,6 +227,23 @@ class GlmModel final : public Model {
                    .previews = w.previews,
                    .x = x},
                   w.layer);
+    follow_routing(layer, first_query, w);
+  }
+
+  /// After a layer's turn: notes what its rows chose, and has read for its next turn what the
+  /// hinted tokens chose when they were last seen.
+  void follow_routing(std::size_t layer, std::size_t first_query, GlmWorkspace& w) const {
+    experts::RoutingMemory* memory = w.routing_memory();
+    if (memory == nullptr || !weights_.layers[layer].moe) return;
+    const std::size_t n_active = config_.router.n_active;
+    const std::span<const std::uint32_t> chosen = w.layer.feed_forward.experts;
+    for (std::size_t row = first_query; row < w.tokens.size(); ++row) {
+      memory->record(
+          w.tokens[row], layer, chosen.subspan((row - first_query) * n_active, n_active));
+    }
+    w.foretold.clear();
+    for (const Token token : w.hints()) memory->recall(token, layer, w.foretold);
+    if (!w.foretold.empty()) store_->prefetch_hinted(layer, w.foretold);
   }
 
   void capture(LayerIndex layer,

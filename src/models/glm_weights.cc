@@ -180,6 +180,7 @@ GlmInventory take_inventory(const GlmConfig& config,
   const bool is_moe =
       std::find(config.is_sparse.begin(), config.is_sparse.end(), true) != config.is_sparse.end();
   description.n_experts = is_moe ? config.router.n_experts : 0;
+  description.n_active = is_moe ? config.router.n_active : 0;
   description.max_context = config.max_context;
   description.eos_tokens = config.eos_tokens;
   description.weight_format = inventory.plan.format();

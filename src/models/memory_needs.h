@@ -40,6 +40,7 @@ struct MemoryNeeds {
   ExpertNeeds draft;
   std::uint64_t kv_bytes = 0;  // of one cache full of `context` positions
   std::uint64_t draft_kv_bytes = 0;
+  std::uint64_t routing_bytes = 0;    // of a RoutingMemory, for experts that stream
   std::uint64_t workspace_bytes = 0;  // of a forward, with the kernels' scratch
 };
 

@@ -31,6 +31,7 @@ struct ModelConfig {
   std::size_t d_model = 0;
   std::size_t n_vocab = 0;
   std::size_t n_experts = 0;       // 0: dense
+  std::size_t n_active = 0;        // routed experts of a row and layer
   std::size_t max_context = 0;     // positions the model was trained for
   std::vector<Token> eos_tokens;   // union of config.json and generation_config.json, never empty
   std::uint64_t n_parameters = 0;  // draft head included

@@ -1,6 +1,7 @@
 // A model whose experts come from the drive against the same model with all of them in memory.
 #include "base/error.h"
 #include "cache/latent_cache.h"
+#include "experts/routing_memory.h"
 #include "experts/streaming_store.h"
 #include "models/conversion.h"
 #include "models/expert_extents.h"
@@ -143,6 +144,64 @@ TEST_F(StreamedModelTest, LooksAheadWithoutChangingANumber) {
       EXPECT_GT(streamed.store->stats().trunk.reads_ahead, 0U);
     }
   }
+}
+
+/// What one-token forwards of a sequence gave and asked of the drive, under hints.
+struct HintedRun {
+  RowCopy logits;
+  experts::TierStats trunk;
+  std::uint64_t n_demanded = 0;  // reads that were not begun ahead
+};
+
+/// hint_of: the token that is said to come after position i; -1: nothing is said.
+template <typename HintOf>
+HintedRun run_hinted(const fs::path& container, TokenSpan tokens, HintOf hint_of) {
+  StreamingOptions options = slots(16, 2);                // not all that are asked for
+  options.lookahead = StreamingOptions::Lookahead::kOff;  // no guesses but hints
+  StreamedModel streamed(container, 1, std::move(options));
+  experts::RoutingMemory memory(streamed.model->config().n_layers,
+                                streamed.model->config().n_active);
+  const auto workspace = streamed.model->new_workspace();
+  workspace->set_routing_memory(&memory);
+  const auto cache = streamed.model->new_cache({.max_tokens = tokens.size()});
+  HintedRun out;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token hint = hint_of(i);
+    workspace->set_hints(hint < 0 ? TokenSpan() : TokenSpan(&hint, 1));
+    const SequenceSlice slice{cache.get(), tokens.subspan(i, 1), 1};
+    out.logits.add(streamed.model->forward({&slice, 1}, {}, {}, *workspace).logits);
+    workspace->set_hints({});
+    // Reads are quick or slow as the machine likes: here all that were begun have come.
+    streamed.script.await_ended(streamed.script.n_submitted());
+  }
+  out.trunk = streamed.store->stats().trunk;
+  out.n_demanded = streamed.script.n_submitted() - out.trunk.reads_ahead;
+  return out;
+}
+
+TEST_F(StreamedModelTest, HintsOfTheRightTokenTurnMissesIntoHits) {
+  std::vector<Token> tokens;  // that come again and again
+  for (std::size_t i = 0; i < 40; ++i) tokens.push_back(static_cast<Token>(3 + i * i % 7));
+  const auto none = [](std::size_t) { return Token{-1}; };
+  const auto right = [&](std::size_t i) { return i + 1 < tokens.size() ? tokens[i + 1] : -1; };
+  const auto wrong = [](std::size_t i) { return static_cast<Token>(20 + i % 9); };
+  const HintedRun plain = run_hinted(container(), tokens, none);
+  EXPECT_EQ(plain.trunk.reads_hinted, 0U);
+
+  const HintedRun told = run_hinted(container(), tokens, right);
+  EXPECT_EQ(told.logits, plain.logits);
+  EXPECT_GT(told.trunk.used_hinted, 0U);
+  EXPECT_LT(told.n_demanded, plain.n_demanded);
+  EXPECT_EQ(told.trunk.reads_ahead, told.trunk.reads_hinted);
+
+  const HintedRun unknown = run_hinted(container(), tokens, wrong);  // of tokens never seen
+  EXPECT_EQ(unknown.logits, plain.logits);
+  EXPECT_EQ(unknown.trunk.reads_hinted, 0U);
+
+  const HintedRun random = run_hinted(
+      container(), tokens, [&](std::size_t i) { return tokens[i * 31 % tokens.size()]; });
+  EXPECT_EQ(random.logits, plain.logits);
+  EXPECT_GT(random.trunk.reads_hinted, random.trunk.used_hinted);
 }
 
 TEST_F(StreamedModelTest, ReadsEachExpertOncePerChunk) {

@@ -1,7 +1,9 @@
 // Scratch memory of one forward at a time.
 #pragma once
 
+#include "base/types.h"
 #include "base/work_meter.h"
+#include "experts/routing_memory.h"
 
 #include <cstddef>
 #include <functional>
@@ -24,6 +26,16 @@ class Workspace {
   void set_stop(std::stop_token stop) noexcept { stop_ = std::move(stop); }
   const std::stop_token& stop() const noexcept { return stop_; }
 
+  /// Where forwards note which experts their rows chose; it must outlive them; null: nowhere.
+  void set_routing_memory(experts::RoutingMemory* memory) noexcept { routing_memory_ = memory; }
+  experts::RoutingMemory* routing_memory() const noexcept { return routing_memory_; }
+
+  /// Tokens that may be fed next, after those of the coming forwards, the likeliest first: what
+  /// they chose when last seen is read ahead. The tokens must outlive those forwards; empty:
+  /// nothing is.
+  void set_hints(TokenSpan hints) noexcept { hints_ = hints; }
+  TokenSpan hints() const noexcept { return hints_; }
+
   /// Model::forward calls it after every layer but the last, with the number of layers done and of
   /// all; may be empty.
   void set_progress(std::function<void(std::size_t, std::size_t)> progress) {
@@ -36,6 +48,8 @@ class Workspace {
  private:
   WorkMeter* meter_ = nullptr;
   std::stop_token stop_;
+  experts::RoutingMemory* routing_memory_ = nullptr;
+  TokenSpan hints_;
   std::function<void(std::size_t, std::size_t)> progress_;
 };
 

@@ -90,6 +90,39 @@ Laws propose(const RoundState& state,
   return laws;
 }
 
+// A wrong hint costs time, so its law is nobody's concern.
+std::vector<Token> hints(const RoundState& state, const std::stop_token& stop) {
+  const StageScope stage(state.meter, Stage::kDraft);
+  const DraftRequest request{
+      .max_tokens = 1, .ahead = {}, .wants_laws = false, .attempt = state.n_rounds};
+  return ask(*state.hinter, request, state.model->config().n_vocab, stop).tokens;
+}
+
+// What a workspace is told for one forward; no later one sees it.
+class HintScope {
+ public:
+  HintScope(models::Workspace& workspace, TokenSpan hints) : workspace_(workspace) {
+    workspace_.set_hints(hints);
+  }
+  ~HintScope() { workspace_.set_hints({}); }
+  HintScope(const HintScope&) = delete;
+  HintScope& operator=(const HintScope&) = delete;
+  HintScope(HintScope&&) = delete;
+  HintScope& operator=(HintScope&&) = delete;
+
+ private:
+  models::Workspace& workspace_;
+};
+
+const models::ForwardOutput& forward(const RoundState& state,
+                                     std::span<const models::SequenceSlice> slices,
+                                     std::span<const LayerIndex> taps,
+                                     TokenSpan hints,
+                                     const std::stop_token& stop) {
+  const HintScope scope(*state.workspace, hints);
+  return state.model->forward(slices, taps, stop, *state.workspace);
+}
+
 sampling::Verdict verify(const RoundState& state,
                          TokenSpan drafts,
                          const Laws& laws,
@@ -160,10 +193,11 @@ RoundResult decode_round(RoundState& state,
   tokens.reserve(tokens.size() + window.size());
 
   const std::int64_t drafted_us = state.clock->now_us();
+  if (state.hinter != nullptr && round.drafts.empty()) round.hints = hints(state, stop);
   const std::vector<LayerIndex> layers = tapped_layers(state.sources);
   const std::array slices = {models::SequenceSlice{&cache, window, window.size()}};
   const experts::ExpertStats before = expert_stats(state);
-  const models::ForwardOutput& out = state.model->forward(slices, layers, stop, *state.workspace);
+  const models::ForwardOutput& out = forward(state, slices, layers, round.hints, stop);
   count_reads(before, expert_stats(state), round);
 
   const std::int64_t forwarded_us = state.clock->now_us();

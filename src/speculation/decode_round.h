@@ -40,6 +40,9 @@ struct RoundState {
   const Clock* clock = nullptr;
   const experts::ExpertStore* store = nullptr;  // null: experts are resident
   WorkMeter* meter = nullptr;                   // of the request; null: nobody measures
+  /// Asked for a draft if the window has none: no row is fed for it, the forward may read ahead for
+  /// it.
+  DraftSource* hinter = nullptr;  // null: nobody is
 };
 
 /// A source, and how many drafts it is asked for.
@@ -53,12 +56,13 @@ struct RoundResult {
   using Part = RoundOutcome::Part;
   std::vector<Part> parts;
   std::vector<Token> drafts;
+  std::vector<Token> hints;  // not fed: tokens that may come next
   std::size_t n_accepted = 0;
   std::size_t n_committed = 0;  // n_accepted + 1: the tokens appended by this round
   ConstMatrix
       logits;  // [n_committed, n_vocab]: row i chose the i-th of them; dies at the next forward
   std::int64_t draft_us = 0;
-  std::int64_t forward_us = 0;
+  std::int64_t forward_us = 0;  // with the time that its hints took
   std::int64_t verify_us = 0;
   std::int64_t observe_us = 0;
   std::int64_t stall_us = 0;        // of forward_us: computing waited for experts

@@ -146,6 +146,25 @@ TEST_P(RoundEquality, EachSourceAtEachDepthEqualsPlainDecoding) {
   EXPECT_GT(n_accepted_, 100u);
 }
 
+TEST_P(RoundEquality, AHintChangesNothing) {
+  for (const std::size_t depth : {0u, 2u}) {
+    for (const char* name : {"mtp", "ngram", "adversary"}) {
+      const GenerationOptions generation_options = options(300 + depth);
+      Generation generation(*model_, generation_options);
+      DraftSource& mtp = generation.add_source("mtp");
+      AdversarySource adversary(Malice::kRandomTokens, 16, 0, 3);
+      generation.add_source(adversary);
+      generation.state().hinter = std::string_view(name) == "mtp"     ? &mtp
+                                  : std::string_view(name) == "ngram" ? &generation.add_source(name)
+                                                                      : &adversary;
+      const std::vector<Token> expected = generate_plainly(*model_, generation_options);
+      EXPECT_EQ(generation.run([&](std::size_t) { return std::pair(0, depth); }), expected)
+          << name << " behind " << depth;
+      expect_true_rows(*mtp.cache(), expected, 0);
+    }
+  }
+}
+
 TEST_P(RoundEquality, ARandomMixtureEqualsPlainDecoding) {
   for (std::uint64_t seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
