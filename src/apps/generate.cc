@@ -35,6 +35,7 @@ foretoken::Engine open_engine(const GenerateOptions& options) {
   if (options.speculation.speculate == std::vector<std::string>{"none"}) {
     wanted.draft_format = "stored";  // nothing is drafted
     wanted.plans_drafts = false;
+    wanted.draft_model.clear();
   }
   if (!options.model.no_expert_usage) {
     wanted.expert_usage = foretoken::ExpertUsageFile::kUpdate;

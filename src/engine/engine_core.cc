@@ -44,7 +44,8 @@ EngineCore::~EngineCore() {
 std::vector<std::string> source_names(const EngineParts& parts) {
   const std::vector<std::string_view> available = speculation::available_sources(*parts.model);
   std::vector<std::string> out(available.begin(), available.end());
-  if (parts.draft_model) out.emplace_back(speculation::kDraftModelSource);
+  if (parts.providers.contains(speculation::kDraftModelSource))
+    out.emplace_back(speculation::kDraftModelSource);
   return out;
 }
 

@@ -35,8 +35,7 @@ struct EngineParts {
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<experts::StreamingStore> store;  // null: experts are resident
   std::unique_ptr<models::Model> model;
-  std::unique_ptr<models::Model> draft_model;  // null: no second model drafts
-  std::shared_ptr<const ModelText> text;       // null: the model folder has no tokenizer
+  std::shared_ptr<const ModelText> text;  // null: the model folder has no tokenizer
   std::function<std::uint64_t()> draw_seed;
   /// Draft sources besides those that speculation knows, by name; a name here wins. Filled further
   /// as requests name sources.

@@ -212,18 +212,19 @@ checkpoint::Checkpoint open_checkpoint(const foretoken::EngineOptions& options,
 }
 
 void load_draft_model(const foretoken::EngineOptions& options, EngineParts& parts) {
-  parts.draft_model = models::load_model(
+  std::unique_ptr<models::Model> draft = models::load_model(
       checkpoint::Checkpoint::open(options.draft_model), *parts.backend, *parts.pool, {});
   const std::size_t here = parts.model->config().n_vocab;
-  const std::size_t there = parts.draft_model->config().n_vocab;
+  const std::size_t there = draft->config().n_vocab;
   if (here != there && options.warn) {
     options.warn(fmt::format(
         "the draft model has {} ids, the model {}: those that only one has are not drafted",
         there,
         here));
   }
-  parts.providers.emplace(speculation::kDraftModelSource,
-                          speculation::make_draft_model_provider(*parts.draft_model, *parts.model));
+  parts.providers.emplace(
+      speculation::kDraftModelSource,
+      speculation::make_draft_model_provider(std::move(draft), {.chunk = parts.prefill_chunk}));
 }
 
 }  // namespace

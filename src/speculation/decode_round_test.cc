@@ -1,6 +1,7 @@
 #include "speculation/decode_round.h"
 
 #include "base/error.h"
+#include "speculation/draft_model.h"
 #include "speculation/prefill.h"
 #include "testing/adversary_source.h"
 #include "testing/generation.h"
@@ -62,7 +63,7 @@ struct EqualityCase {
 
 class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
  protected:
-  static constexpr std::size_t kSources = 7;
+  static constexpr std::size_t kSources = 8;
 
   RoundEquality() {
     FakeModelOptions options;
@@ -120,6 +121,17 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
     generation.add_source(random_tokens);
     generation.add_source(end_of_text);
     generation.add_source("none");
+    FakeModelOptions draft_options;
+    draft_options.is_repetitive = true;
+    draft_options.rollback_window = GetParam().rollback_window;
+    const auto provider =
+        make_draft_model_provider(std::make_unique<FakeModel>(draft_options), {.chunk = 5});
+    sampling::Sampler sampler(options.sampling, model_->config().n_vocab);
+    const auto draft_model =
+        provider->open({.model = model_.get(),
+                        .sampler = &sampler,
+                        .cache_options = {.max_tokens = options.cache_tokens}});
+    generation.add_source(*draft_model);
     EXPECT_EQ(generation.run_windows(choose), expected);
 
     // What is kept for reuse: every committed token but the pending one.

@@ -1,9 +1,10 @@
-// The two-model source: an ordinary smaller model with the same tokens drafts. Source `draft`.
+// Source `draft`: a second, smaller model of the same vocabulary that decodes ahead.
 #pragma once
 
 #include "models/model.h"
 #include "speculation/draft_source.h"
 
+#include <cstddef>
 #include <memory>
 #include <string_view>
 
@@ -11,10 +12,14 @@ namespace ft::speculation {
 
 inline constexpr std::string_view kDraftModelSource = "draft";
 
-/// Both models must outlive the provider. That their tokens are the same is for the caller to
-/// prove. Vocabularies may be padded to different sizes: ids that the target lacks are never
-/// drafted, and behind an id that the draft model lacks nothing is.
-std::unique_ptr<DraftProvider> make_draft_model_provider(const models::Model& draft,
-                                                         const models::Model& target);
+struct DraftModelOptions {
+  std::size_t chunk = 512;  // tokens per forward, at least 1
+};
+
+/// The provider owns the draft model; each of its sources has a cache and a workspace of its own.
+/// Who calls has made sure that both models mean the same by an id. Ids beyond the target's
+/// vocabulary are never drafted; a session with an id beyond the draft model's gets no drafts.
+std::unique_ptr<DraftProvider> make_draft_model_provider(std::unique_ptr<const models::Model> model,
+                                                         const DraftModelOptions& options);
 
 }  // namespace ft::speculation

@@ -13,7 +13,8 @@ namespace {
 // Merges may differ where vocabularies do not: words, accents, digits, punctuation, code, scripts,
 // emoji.
 constexpr std::string_view kProbe =
-    "The quick brown fox's naïve café déjà-vu, 3.14159 + 1,234,567 = ?\n\n\tint main() { return "
+    "The quick brown fox on the other side's naïve café déjà-vu, 3.14159 + 1,234,567 = ?\n\n\tint "
+    "main() { return "
     "x[i] != 0x1F; }\r\n  Größe übermäßig — „Zitat“ … 你好,世界。 Привет мир! "
     "🙂🚀👩‍💻 "
     "https://example.org/a_b?c=d&e#f <tag attr=\"v\"/> don't WE'LL 0007 ١٢٣";
@@ -22,7 +23,14 @@ std::string text_of(const Tokenizer& tokenizer, Token id) {
   if (static_cast<std::size_t>(id) >= tokenizer.n_tokens() || !tokenizer.has_token(id)) {
     return "nothing";
   }
-  return in_quotes(tokenizer.token_bytes(id));
+  const std::string_view bytes = tokenizer.token_bytes(id);
+  std::string kind;
+  if (tokenizer.is_special(id)) {
+    kind = "the special token ";
+  } else if (tokenizer.added_token(bytes) == id) {
+    kind = "the added token ";
+  }
+  return kind + in_quotes(bytes);
 }
 
 bool is_same(const Tokenizer& a, const Tokenizer& b, Token id) {
@@ -30,8 +38,10 @@ bool is_same(const Tokenizer& a, const Tokenizer& b, Token id) {
     return static_cast<std::size_t>(id) < tokenizer.n_tokens() && tokenizer.has_token(id);
   };
   if (has(a) != has(b)) return false;
-  return !has(a) ||
-         (a.token_bytes(id) == b.token_bytes(id) && a.is_special(id) == b.is_special(id));
+  if (!has(a)) return true;
+  const std::string_view bytes = a.token_bytes(id);
+  return bytes == b.token_bytes(id) && a.is_special(id) == b.is_special(id) &&
+         (a.added_token(bytes) == id) == (b.added_token(bytes) == id);
 }
 
 }  // namespace

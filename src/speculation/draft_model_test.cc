@@ -1,0 +1,332 @@
+#include "speculation/draft_model.h"
+
+#include "base/error.h"
+#include "testing/generation.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ft::speculation {
+namespace {
+
+using testing::FakeModel;
+using testing::FakeModelOptions;
+using testing::Generation;
+using testing::GenerationOptions;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// What a draft model is told to do wrong, and what it was asked.
+struct Script {
+  std::optional<std::size_t> fails_in;   // that many forwards from now one throws IoError
+  std::optional<std::size_t> spoils_in;  // that many forwards from now all are not finite
+  std::vector<std::size_t> n_fed;        // tokens of each forward
+};
+
+/// A fake model that follows a script.
+class ScriptedModel final : public models::Model {
+ public:
+  ScriptedModel(const FakeModelOptions& options, Script& script)
+      : model_(options), script_(script) {}
+
+  const models::ModelConfig& config() const noexcept override { return model_.config(); }
+  std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
+    return model_.new_cache(options);
+  }
+  std::unique_ptr<models::Workspace> new_workspace() const override {
+    return model_.new_workspace();
+  }
+  const models::DraftHead* draft_head() const noexcept override { return nullptr; }
+  const models::ForwardOutput& forward(std::span<const models::SequenceSlice> slices,
+                                       std::span<const LayerIndex> taps,
+                                       std::stop_token stop,
+                                       models::Workspace& workspace) const override {
+    if (script_.fails_in && (*script_.fails_in)-- == 0) {
+      script_.fails_in.reset();
+      throw IoError("planned failure");
+    }
+    if (script_.spoils_in) {
+      if (*script_.spoils_in == 0) throw Error(ErrorCode::kInternal, "not finite");
+      --*script_.spoils_in;
+    }
+    script_.n_fed.push_back(slices[0].tokens.size());
+    return model_.forward(slices, taps, std::move(stop), workspace);
+  }
+
+ private:
+  FakeModel model_;
+  Script& script_;
+};
+
+GenerationOptions some_generation(std::uint64_t seed, float temperature) {
+  GenerationOptions options;
+  options.sampling.temperature = temperature;
+  options.sampling.seed = seed;
+  options.prompt = {3, 1, 4, 1, 5, 9, 2, 6};
+  options.max_tokens = 40;
+  return options;
+}
+
+/// A generation with one source, that of a scripted draft model.
+class Pair {
+ public:
+  explicit Pair(const GenerationOptions& options,
+                const FakeModelOptions& target = {},
+                const FakeModelOptions& draft = {},
+                std::size_t chunk = 512)
+      : model_(target),
+        sampler_(options.sampling, target.n_vocab),
+        provider_(make_draft_model_provider(std::make_unique<ScriptedModel>(draft, script),
+                                            {.chunk = chunk})),
+        source_(provider_->open({.model = &model_,
+                                 .sampler = &sampler_,
+                                 .cache_options = {.max_tokens = options.cache_tokens}})),
+        generation(model_, options) {
+    generation.add_source(*source_);
+  }
+
+  const FakeModel& model() const { return model_; }
+  DraftSource& source() { return *source_; }
+  std::vector<Token> propose(std::size_t n, TokenSpan ahead = {}) {
+    return source_->propose({.max_tokens = n, .ahead = ahead}, {}).tokens;
+  }
+  /// What the cache holds once guesses are gone.
+  std::vector<Token> fed() {
+    const TokenSpan tokens = dynamic_cast<testing::FakeCache&>(*source_->cache()).tokens();
+    return {tokens.begin(), tokens.end()};
+  }
+
+  Script script;
+
+ private:
+  FakeModel model_;
+  sampling::Sampler sampler_;
+  std::unique_ptr<DraftProvider> provider_;
+  std::unique_ptr<DraftSource> source_;
+
+ public:
+  Generation generation;
+};
+
+bool is_prefix(const std::vector<Token>& a, const std::vector<Token>& of) {
+  return a.size() <= of.size() && std::equal(a.begin(), a.end(), of.begin());
+}
+
+TEST(DraftModel, APerfectOneIsAlwaysRight) {
+  for (const float temperature : {0.0F, 1.0F}) {
+    for (const std::optional<std::size_t> window : {std::optional<std::size_t>(), {3}, {8}}) {
+      FakeModelOptions model;
+      model.rollback_window = window;
+      GenerationOptions options = some_generation(5, temperature);
+      options.sampling.top_p = 0.9F;
+      options.sampling.frequency_penalty = 0.5F;
+      Pair pair(options, model, model);
+      EXPECT_EQ(pair.generation.run([](std::size_t) { return std::pair(0, std::size_t{3}); }),
+                generate_plainly(pair.model(), options));
+      const std::size_t n_output = pair.generation.tokens().size() - options.prompt.size();
+      EXPECT_EQ(pair.generation.n_rounds(), (n_output - 1 + 3) / 4);
+      // The prompt and the first token, then what was accepted last and its successor.
+      ASSERT_GT(pair.script.n_fed.size(), 6U);
+      EXPECT_EQ(pair.script.n_fed[0], 9U);
+      for (std::size_t i = 1; i < pair.script.n_fed.size(); ++i) {
+        EXPECT_EQ(pair.script.n_fed[i], i % 3 == 0 ? 2U : 1U) << i;
+      }
+      EXPECT_TRUE(is_prefix(pair.fed(), pair.generation.tokens()));
+    }
+  }
+}
+
+TEST(DraftModel, AWrongOneChangesNothing) {
+  FakeModelOptions other;
+  other.is_repetitive = true;
+  for (const std::optional<std::size_t> window : {std::optional<std::size_t>(), {1}, {4}}) {
+    other.rollback_window = window;
+    for (std::size_t depth = 0; depth <= 8; ++depth) {
+      const GenerationOptions options = some_generation(depth, 1);
+      Pair pair(options, {}, other, 3);
+      EXPECT_EQ(pair.generation.run([=](std::size_t) { return std::pair(0, depth); }),
+                generate_plainly(pair.model(), options));
+      EXPECT_TRUE(is_prefix(pair.fed(), pair.generation.tokens()));
+    }
+  }
+}
+
+TEST(DraftModel, FeedsNothingUntilItIsAsked) {
+  Pair pair(some_generation(7, 1));
+  pair.generation.prefill();
+  for (int i = 0; i < 5; ++i) pair.generation.round(nullptr, 0);
+  EXPECT_THAT(pair.script.n_fed, IsEmpty());
+  pair.generation.round(&pair.source(), 1);
+  // All of the backlog at once; the last draft is not fed.
+  EXPECT_THAT(pair.script.n_fed, ::testing::ElementsAre(8 + 1 + 5));
+}
+
+TEST(DraftModel, FeedsABacklogInChunks) {
+  Pair pair(some_generation(7, 1), {}, {}, 4);
+  pair.generation.prefill();
+  EXPECT_EQ(pair.propose(2).size(), 2U);
+  EXPECT_THAT(pair.script.n_fed, ::testing::ElementsAre(4, 4, 1, 1));
+}
+
+TEST(DraftModel, GoesOnBehindTheDraftsOfOthers) {
+  const GenerationOptions options = some_generation(7, 1);
+  Pair pair(options);
+  pair.generation.prefill();
+  const std::vector<Token> text = generate_plainly(pair.model(), options);
+  const auto from = text.begin() + static_cast<std::ptrdiff_t>(pair.generation.tokens().size());
+  const std::vector<Token> ahead(from, from + 3);
+  EXPECT_EQ(pair.propose(3, ahead), std::vector<Token>(from + 3, from + 6));
+  EXPECT_THAT(pair.script.n_fed, ::testing::ElementsAre(9 + 3, 1, 1));
+  EXPECT_EQ(pair.fed(), pair.generation.tokens());
+  EXPECT_EQ(pair.propose(6), std::vector<Token>(from, from + 6));
+}
+
+TEST(DraftModel, ProposingTwiceGivesTheSame) {
+  FakeModelOptions bounded;
+  bounded.rollback_window = 3;
+  for (const FakeModelOptions& draft : {FakeModelOptions{}, bounded}) {
+    Pair pair(some_generation(5, 1), {}, draft);
+    pair.generation.prefill();
+    const std::vector<Token> first = pair.propose(4);
+    EXPECT_EQ(first.size(), 4U);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.propose(4), first);
+  }
+}
+
+TEST(DraftModel, DraftsNoMoreThanItCanTakeBack) {
+  FakeModelOptions bounded;
+  bounded.rollback_window = 2;
+  Pair pair(some_generation(5, 1), {}, bounded);
+  pair.generation.prefill();
+  EXPECT_EQ(pair.propose(8).size(), 3U);  // the last one is not fed
+  const std::vector<Token> ahead = {1, 2};
+  EXPECT_EQ(pair.propose(8, ahead).size(), 1U);
+  EXPECT_THAT(pair.propose(8, std::vector<Token>{1, 2, 3}), IsEmpty());
+}
+
+TEST(DraftModel, SaysNothingBeforeTheSessionBegins) {
+  Pair pair(some_generation(5, 1));
+  EXPECT_THAT(pair.propose(3), IsEmpty());
+}
+
+TEST(DraftModel, IsAsBeforeAfterAFailureOrACancellation) {
+  for (std::size_t at = 0; at < 4; ++at) {
+    const GenerationOptions options = some_generation(9, 1);
+    Pair pair(options);
+    pair.generation.prefill();
+    pair.generation.round(&pair.source(), 2);
+    pair.script.fails_in = at;
+    EXPECT_THROW(pair.propose(4), IoError);
+    EXPECT_TRUE(is_prefix(pair.fed(), pair.generation.tokens()));
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_THROW(pair.source().propose({.max_tokens = 4}, stop.get_token()), Cancelled);
+    while (!pair.generation.is_done()) pair.generation.round(&pair.source(), 3);
+    EXPECT_TRUE(is_prefix(generate_plainly(pair.model(), options), pair.generation.tokens()));
+    EXPECT_GT(pair.generation.n_accepted(), 10U);
+  }
+}
+
+TEST(DraftModel, EndsDraftingAtValuesThatAreNotFinite) {
+  Pair pair(some_generation(9, 1));
+  pair.generation.prefill();
+  pair.script.spoils_in = 2;
+  EXPECT_EQ(pair.propose(5).size(), 2U);
+  EXPECT_THAT(pair.propose(5), IsEmpty());
+  const std::size_t n_forwards = pair.script.n_fed.size();
+  pair.script.spoils_in.reset();
+  EXPECT_THAT(pair.propose(5), IsEmpty());  // it has given up
+  EXPECT_EQ(pair.script.n_fed.size(), n_forwards);
+}
+
+TEST(DraftModel, StopsWhereItsContextEnds) {
+  FakeModelOptions small;
+  small.max_context = 12;
+  const GenerationOptions options = some_generation(9, 1);
+  Pair pair(options, {}, small);
+  pair.generation.prefill();  // nine tokens
+  EXPECT_EQ(pair.propose(9).size(), 4U);
+  while (pair.generation.tokens().size() < 12) pair.generation.round(nullptr, 0);
+  EXPECT_EQ(pair.propose(9).size(), 1U);
+  pair.generation.round(nullptr, 0);
+  EXPECT_THAT(pair.propose(9), IsEmpty());
+  while (!pair.generation.is_done()) pair.generation.round(&pair.source(), 2);
+  EXPECT_TRUE(is_prefix(generate_plainly(pair.model(), options), pair.generation.tokens()));
+}
+
+TEST(DraftModel, DraftsOnlyIdsThatBothKnow) {
+  FakeModelOptions larger;
+  larger.n_vocab = 40;
+  FakeModelOptions smaller;
+  smaller.n_vocab = 12;
+  const GenerationOptions options = some_generation(9, 1);
+  for (const FakeModelOptions& draft : {larger, smaller}) {
+    Pair pair(options, {}, draft);
+    const std::size_t n_both = std::min<std::size_t>(draft.n_vocab, 16);
+    pair.generation.prefill();
+    for (const Token token : pair.propose(8)) EXPECT_LT(static_cast<std::size_t>(token), n_both);
+    while (!pair.generation.is_done()) pair.generation.round(&pair.source(), 3);
+    EXPECT_TRUE(is_prefix(generate_plainly(pair.model(), options), pair.generation.tokens()));
+  }
+}
+
+TEST(DraftModel, HandsOverTheLawsOfItsDraws) {
+  Pair pair(some_generation(9, 1));
+  pair.generation.prefill();
+  const DraftRequest request{.max_tokens = 4, .wants_laws = true, .attempt = 1};
+  const Draft draft = pair.source().propose(request, {});
+  ASSERT_EQ(draft.tokens.size(), 4U);
+  ASSERT_EQ(draft.laws.size(), 4U * 16);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto row = std::span(draft.laws).subspan(16 * i, 16);
+    float sum = 0;
+    for (const float p : row) sum += p;
+    EXPECT_NEAR(sum, 1, 1e-5);
+    EXPECT_GT(row[static_cast<std::size_t>(draft.tokens[i])], 0);
+  }
+  EXPECT_THAT(pair.source().propose({.max_tokens = 4}, {}).laws, IsEmpty());
+}
+
+// A later turn of a conversation: the session keeps a prefix and goes on differently.
+TEST(DraftModel, FollowsASessionThatKeepsAPrefix) {
+  for (const std::optional<std::size_t> window : {std::optional<std::size_t>(), {4}}) {
+    FakeModelOptions draft;
+    draft.rollback_window = window;
+    GenerationOptions options = some_generation(9, 1);
+    Pair pair(options, {}, draft);
+    pair.generation.prefill();
+    for (int i = 0; i < 4; ++i) pair.generation.round(&pair.source(), 3);
+    RoundState& state = pair.generation.state();
+    state.tokens->resize(12);
+    state.n_shown = std::min<std::size_t>(state.n_shown, 12);
+    for (const Token token : {8, 8, 3}) state.tokens->push_back(token);
+    options.prompt = *state.tokens;
+    state.n_prompt = state.tokens->size();
+    pair.generation.cache().truncate(11);
+    pair.generation.prefill();
+    EXPECT_EQ(pair.fed().size(), window ? 0U : 12U);
+    const std::vector<Token> text = generate_plainly(pair.model(), options);
+    const std::size_t n = pair.generation.tokens().size();
+    EXPECT_TRUE(std::ranges::equal(pair.propose(3), TokenSpan(text).subspan(n, 3)));
+  }
+}
+
+TEST(DraftModel, IsNamedByTheRegistryWithWhatItNeeds) {
+  try {
+    make_draft_provider("draft", FakeModel({}));
+    FAIL() << "made without a second model";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("give one with --draft-model DIR"));
+  }
+  for (const std::string_view name : available_sources(FakeModel({}))) EXPECT_NE(name, "draft");
+}
+
+}  // namespace
+}  // namespace ft::speculation
