@@ -11,16 +11,12 @@ namespace {
 
 constexpr std::string_view kPrediction = "prediction";
 
-std::vector<std::unique_ptr<speculation::DraftSource>> open_sources(
-    EngineCore& core,
-    const std::vector<std::string>& names,
-    const speculation::SourceContext& context) {
-  std::vector<std::unique_ptr<speculation::DraftSource>> out;
-  for (const std::string& name :
-       resolve_sources(names, source_names(core.parts()), !context.prediction.empty())) {
-    out.push_back(core.provider(name).open(context));
-  }
-  return out;
+const SavedSource* find_saved(const SessionState& saved, const speculation::DraftSource& source) {
+  const auto at = std::find_if(
+      saved.sources.begin(), saved.sources.end(), [&source](const SavedSource& candidate) {
+        return candidate.name == source.name() && candidate.version == source.state_version();
+      });
+  return at != saved.sources.end() ? &*at : nullptr;
 }
 
 }  // namespace
@@ -52,16 +48,14 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
 }
 
 Session::Session(EngineCore& core, SessionOptions options)
-    : sampler_(std::move(options.sampling), core.model().config().n_vocab),
+    : core_(core),
+      meter_(options.meter),
+      draft_tokens_(options.draft_tokens),
+      prediction_(options.prediction.begin(), options.prediction.end()),
+      source_names_(resolve_sources(options.sources, source_names(core.parts()), !prediction_.empty())),
+      sampler_(std::move(options.sampling), core.model().config().n_vocab),
       cache_(core.model().new_cache(core.parts().cache_options())),
-      sources_(open_sources(core,
-                            options.sources,
-                            {.model = &core.model(),
-                             .sampler = &sampler_,
-                             .cache_options = core.parts().cache_options(),
-                             .prediction = options.prediction,
-                             .history_tokens = core.parts().history_tokens,
-                             .meter = options.meter})),
+      sources_(open_sources()),
       planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
   for (const auto& source : sources_) source_views_.push_back(source.get());
   if (!options.ignore_eos) stop_tokens_ = core.model().config().eos_tokens;
@@ -79,6 +73,113 @@ Session::Session(EngineCore& core, SessionOptions options)
             .meter = options.meter};
   if (!sources_.empty()) store_ = core.parts().store.get();
   core.workspace().set_meter(options.meter);
+}
+
+Session::Sources Session::open_sources() {
+  Sources out;
+  for (const std::string& name : source_names_) {
+    out.push_back(core_.provider(name).open({.model = &core_.model(),
+                                             .sampler = &sampler_,
+                                             .cache_options = core_.parts().cache_options(),
+                                             .prediction = prediction_,
+                                             .history_tokens = core_.parts().history_tokens,
+                                             .meter = meter_}));
+  }
+  return out;
+}
+
+SessionState Session::save() const {
+  FT_CHECK(n_unfed() > 0);  // the logits of a prompt that is fed whole are not kept
+  SessionState out{.weights_hash = core_.model().config().weights_hash,
+                   .kv_type = core_.parts().kv_type,
+                   .context = core_.parts().context,
+                   .tokens = tokens_,
+                   .n_prompt = state_.n_prompt,
+                   .n_fed = cache_->length(),
+                   .n_rounds = state_.n_rounds,
+                   .cache = cache_->clone(),
+                   .sources = {}};
+  for (const auto& source : sources_) {
+    if (auto state = source->save()) {
+      out.sources.push_back(
+          {std::string(source->name()), source->state_version(), std::move(state)});
+    }
+  }
+  return out;
+}
+
+void Session::check(const SessionState& saved) const {
+  const EngineParts& parts = core_.parts();
+  const models::ModelConfig& model = core_.model().config();
+  if (saved.weights_hash != model.weights_hash) {
+    fail("session state: made with weights {}, this model has {}; restore it with the same model",
+         in_quotes(saved.weights_hash),
+         in_quotes(model.weights_hash));
+  }
+  if (saved.kv_type != parts.kv_type) {
+    fail("session state: its cache holds {}, this engine's hold {}; open it with the same type",
+         dtype_name(saved.kv_type),
+         dtype_name(parts.kv_type));
+  }
+  if (saved.context != parts.context) {
+    fail("session state: made for a context of {} tokens, this engine has {}; open it with {}",
+         saved.context,
+         parts.context,
+         saved.context);
+  }
+  const std::size_t n = saved.tokens.size();
+  const bool is_whole = saved.cache != nullptr && saved.cache->length() == saved.n_fed &&
+                        saved.n_fed < n && saved.n_prompt > 0 && saved.n_prompt <= n &&
+                        (n == saved.n_prompt || saved.n_fed + 1 == n);
+  if (!is_whole) {
+    fail(
+        "session state: {} tokens, {} of them prompt, {} fed and a cache of {} do not fit; save "
+        "it again",
+        n,
+        saved.n_prompt,
+        saved.n_fed,
+        saved.cache != nullptr ? saved.cache->length() : 0);
+  }
+  for (const Token token : saved.tokens) {
+    if (token < 0 || static_cast<std::size_t>(token) >= model.n_vocab)
+      fail("session state: token {}, expected 0 to {}", token, model.n_vocab - 1);
+  }
+}
+
+Session::Sources Session::sources_after(const SessionState& saved) {
+  Sources out = open_sources();
+  for (const auto& source : out) {
+    if (const SavedSource* found = find_saved(saved, *source)) source->restore(*found->state);
+    const std::vector<ConstMatrix> no_rows(source->taps().size());
+    source->observe({.sequence = saved.tokens,
+                     .n_prompt = saved.n_prompt,
+                     .first_position = saved.n_fed,
+                     .n_rows = 0,
+                     .taps = no_rows});
+  }
+  return out;
+}
+
+void Session::restore(const SessionState& saved) {
+  check(saved);
+  std::unique_ptr<cache::KvCache> cache = saved.cache->clone();
+  std::vector<Token> tokens = saved.tokens;
+  Sources sources = sources_after(saved);
+  std::vector<speculation::DraftSource*> views;
+  for (const auto& source : sources) views.push_back(source.get());
+  speculation::RoundPlanner planner(sources.size(), {.fixed_depth = draft_tokens_});
+
+  // From here on nothing throws.
+  cache_ = std::move(cache);
+  tokens_ = std::move(tokens);
+  sources_ = std::move(sources);
+  source_views_ = std::move(views);
+  planner_ = std::move(planner);
+  state_.cache = cache_.get();
+  state_.sources = source_views_;
+  state_.n_prompt = saved.n_prompt;
+  state_.n_rounds = saved.n_rounds;
+  state_.n_shown = tokens_.size();
 }
 
 void Session::begin(TokenSpan prompt) {

@@ -5,6 +5,7 @@
 #include "base/work_meter.h"
 #include "cache/kv_cache.h"
 #include "engine/engine_core.h"
+#include "engine/session_state.h"
 #include "sampling/sampler.h"
 #include "speculation/decode_round.h"
 #include "speculation/draft_source.h"
@@ -72,6 +73,18 @@ class Session {
   /// then as before.
   RoundReport round(std::size_t tokens_left, const std::stop_token& stop);
 
+  /// A copy of the session as it is between two calls, with at least one committed token that is
+  /// not fed: anywhere but between the last chunk of a prompt and its first token (LogicError).
+  /// Costs a copy of the caches.
+  SessionState save() const;
+  /// Makes this session the saved one, whatever it was; sampling, stop tokens, sources and
+  /// prediction stay its own. Sources that the state does not hold, or holds in another version,
+  /// know the tokens and start with a gap. The planner plans afresh. Throws InvalidInput naming
+  /// what differs if the state is that of other weights, another cache type or context, or is
+  /// broken; then, and whatever else is thrown, this session is as before. Costs a copy of the
+  /// caches and one pass over the tokens.
+  void restore(const SessionState& saved);
+
   /// Committed tokens, the prompt first.
   TokenSpan tokens() const noexcept { return tokens_; }
   const sampling::SamplingParams& sampling() const noexcept { return sampler_.params(); }
@@ -81,9 +94,20 @@ class Session {
   std::size_t draft_cache_bytes() const noexcept;
 
  private:
+  using Sources = std::vector<std::unique_ptr<speculation::DraftSource>>;
+  Sources open_sources();
+  void check(const SessionState& saved) const;
+  /// New sources that stand where the saved ones stood.
+  Sources sources_after(const SessionState& saved);
+
+  EngineCore& core_;
+  WorkMeter* meter_;
+  std::optional<std::size_t> draft_tokens_;
+  std::vector<Token> prediction_;
+  std::vector<std::string> source_names_;
   sampling::Sampler sampler_;
   std::unique_ptr<cache::KvCache> cache_;
-  std::vector<std::unique_ptr<speculation::DraftSource>> sources_;
+  Sources sources_;
   std::vector<speculation::DraftSource*> source_views_;
   std::vector<std::optional<speculation::Offer>> offers_;  // of this round
   std::vector<Token> stop_tokens_;

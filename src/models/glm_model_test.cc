@@ -300,6 +300,43 @@ TEST_F(GlmModelTest, TapsAreTheResidualAfterALayerAndTheFinalNorm) {
   EXPECT_NE(RowCopy(output.taps[1]), RowCopy(output.taps[2]));
 }
 
+TEST_F(GlmModelTest, EmbedsAndProjectsWithTheBitsOfAForward) {
+  for (const testing::TinyFormat format : {testing::TinyFormat::kF32, testing::TinyFormat::kBf16}) {
+    const LoadedModel& loaded = load(
+        testing::make_tiny_glm({.seed = 8, .format = format}), kernels::usable_isas().front(), 2);
+    const Model& model = *loaded.model;
+    const std::vector<Token> tokens = some_tokens(9);
+    const auto cache = model.new_cache({.max_tokens = 16});
+    const Fed fed = feed(model, *cache, tokens, 4);
+    const auto workspace = model.new_workspace();
+    EXPECT_EQ(RowCopy(model.project(fed.hidden.view(0, 9), {}, *workspace)), fed.logits);
+    const std::vector<Token> ids = {49, 0, 7, 7};
+    const ConstMatrix chosen = model.project(fed.hidden.view(3, 2), ids, *workspace);
+    ASSERT_EQ(chosen.n_rows, 2U);
+    ASSERT_EQ(chosen.n_cols, 4U);
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        EXPECT_EQ(chosen.row(r)[i],
+                  fed.logits.view(3 + r, 1).row(0)[static_cast<std::size_t>(ids[i])]);
+      }
+    }
+    // Rows of the table do not depend on their place, and projecting leaves them alone.
+    const RowCopy all(model.embed(tokens, *workspace));
+    EXPECT_EQ(all.size(), 9U);
+    const ConstMatrix one = model.embed(TokenSpan(tokens).subspan(4, 1), *workspace);
+    model.project(fed.hidden.view(0, 3), {}, *workspace);
+    EXPECT_EQ(RowCopy(one), RowCopy(all.view(4, 1)));
+    EXPECT_NE(RowCopy(all.view(0, 1)), RowCopy(all.view(1, 1)));
+
+    const std::vector<Token> outside = {3, static_cast<Token>(testing::kTinyVocab)};
+    EXPECT_THROW(model.embed(outside, *workspace), InvalidInput);
+    EXPECT_THROW(model.project(fed.hidden.view(0, 1), outside, *workspace), InvalidInput);
+    EXPECT_THROW(model.embed({}, *workspace), LogicError);
+    EXPECT_THROW(model.project(all.view(0, 0), {}, *workspace), LogicError);
+    EXPECT_THROW(model.project(fed.logits.view(0, 1), {}, *workspace), LogicError);
+  }
+}
+
 TEST_F(GlmModelTest, SparseAttentionOverEverythingIsDenseAttention) {
   TinyGlm sparse = testing::make_tiny_glm({.seed = 9, .index_topk = 100});
   TinyGlm dense = sparse;

@@ -38,6 +38,9 @@ struct GlmWorkspace final : Workspace {
   nn::ScratchMatrix x;
   nn::ScratchMatrix normed;
   nn::ScratchMatrix logits;
+  nn::ScratchMatrix embedded;   // of embed()
+  nn::ScratchMatrix projected;  // of project()
+  nn::ScratchMatrix chosen;     // columns of it
   std::vector<nn::ScratchMatrix> taps;
   GlmLayerScratch layer;
   bool previews = false;
@@ -136,6 +139,33 @@ class GlmModel final : public Model {
     project_logits(normed, first_row, w);
     for (std::size_t i = 0; i < slices.size(); ++i) w.caches[i]->append(w.runs[i].n_rows);
     return w.output;
+  }
+
+  ConstMatrix embed(TokenSpan tokens, Workspace& workspace) const override {
+    FT_CHECK(!tokens.empty());
+    check_tokens(tokens, config_.n_vocab);
+    const MutableMatrix rows =
+        dynamic_cast<GlmWorkspace&>(workspace).embedded.shape(tokens.size(), config_.d_model);
+    nn::embed(weights_.embedding, tokens, rows);
+    return rows;
+  }
+
+  ConstMatrix project(ConstMatrix hidden, TokenSpan ids, Workspace& workspace) const override {
+    FT_CHECK(hidden.n_rows > 0 && hidden.n_cols == config_.d_model);
+    check_tokens(ids, config_.n_vocab);
+    auto& w = dynamic_cast<GlmWorkspace&>(workspace);
+    const StageScope stage(w.meter(), Stage::kHead);
+    const MutableMatrix logits = w.projected.shape(hidden.n_rows, config_.n_vocab);
+    const kernels::MatmulOp op = nn::linear(logits, hidden, weights_.head);
+    compute_on(w).matmul({&op, 1});
+    if (ids.empty()) return logits;
+    const MutableMatrix chosen = w.chosen.shape(hidden.n_rows, ids.size());
+    for (std::size_t r = 0; r < hidden.n_rows; ++r) {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        chosen.row(r)[i] = logits.row(r)[static_cast<std::size_t>(ids[i])];
+      }
+    }
+    return chosen;
   }
 
  private:

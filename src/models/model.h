@@ -91,6 +91,19 @@ class Model {
                                        std::stop_token stop,
                                        Workspace& workspace) const = 0;
 
+  /// The embedding rows of tokens, as forward() feeds them: [tokens.size(), d_model] f32, a view
+  /// into the workspace that dies at its next forward or embed(). For draft sources, with a
+  /// workspace of their own. At least one token; throws InvalidInput if one is out of range.
+  virtual ConstMatrix embed(TokenSpan tokens, Workspace& workspace) const = 0;
+
+  /// The output head on hidden rows [n, d_model] f32, n >= 1, as they are after a final norm:
+  /// [n, n_vocab] f32, or of the head's rows `ids` alone, in their order, [n, ids.size()]. A view
+  /// into the workspace that dies at its next forward or project(). Rows of tap n_layers give the
+  /// bits that forward() gives. Values are not checked: rows that are not finite give logits that
+  /// are not. Throws InvalidInput if an id is out of range, LogicError for another width. Costs the
+  /// whole head whatever `ids`.
+  virtual ConstMatrix project(ConstMatrix hidden, TokenSpan ids, Workspace& workspace) const = 0;
+
   /// The family's own next-token head, or nullptr if the checkpoint has none (or not all of it).
   virtual const DraftHead* draft_head() const noexcept = 0;
 };

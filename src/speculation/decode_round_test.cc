@@ -4,6 +4,7 @@
 #include "speculation/draft_model.h"
 #include "speculation/prefill.h"
 #include "testing/adversary_source.h"
+#include "testing/block_drafter.h"
 #include "testing/generation.h"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ struct EqualityCase {
 
 class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
  protected:
-  static constexpr std::size_t kSources = 8;
+  static constexpr std::size_t kSources = 9;
 
   RoundEquality() {
     FakeModelOptions options;
@@ -132,6 +133,10 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
                         .sampler = &sampler,
                         .cache_options = {.max_tokens = options.cache_tokens}});
     generation.add_source(*draft_model);
+    testing::BlockDrafter block(
+        {.check = testing::fake_feature_check({1, 3})},
+        {.model = model_.get(), .sampler = generation.state().sampler, .cache_options = {}});
+    generation.add_source(block);
     EXPECT_EQ(generation.run_windows(choose), expected);
 
     // What is kept for reuse: every committed token but the pending one.
@@ -139,10 +144,12 @@ class RoundEquality : public ::testing::TestWithParam<EqualityCase> {
     EXPECT_TRUE(std::equal(fed.begin(), fed.end(), expected.begin(), expected.end() - 1));
     expect_true_rows(*mtp.cache(), expected, 0);
     n_accepted_ += generation.n_accepted();
+    n_checked_ += block.n_checked();
   }
 
   std::unique_ptr<FakeModel> model_;
   std::size_t n_accepted_ = 0;
+  std::size_t n_checked_ = 0;  // feature rows that the block drafter has read
 };
 
 TEST_P(RoundEquality, EachSourceAtEachDepthEqualsPlainDecoding) {
@@ -156,6 +163,7 @@ TEST_P(RoundEquality, EachSourceAtEachDepthEqualsPlainDecoding) {
     }
   }
   EXPECT_GT(n_accepted_, 100u);
+  EXPECT_GT(n_checked_, 1000u);
 }
 
 TEST_P(RoundEquality, AHintChangesNothing) {
@@ -191,7 +199,7 @@ TEST_P(RoundEquality, ARandomMixtureEqualsPlainDecoding) {
 }
 
 TEST_P(RoundEquality, TheHeadBehindDraftsOfOthersEqualsPlainDecoding) {
-  for (const std::size_t first : {1u, 2u, 3u}) {
+  for (const std::size_t first : {1u, 2u, 3u, 4u, 5u}) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       SCOPED_TRACE("first " + std::to_string(first) + " seed " + std::to_string(seed));
       expect_equal_windows(options(seed), [&](std::size_t round) {

@@ -59,6 +59,14 @@ class ScriptedModel final : public models::Model {
     script_.n_fed.push_back(slices[0].tokens.size());
     return model_.forward(slices, taps, std::move(stop), workspace);
   }
+  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override {
+    return model_.embed(tokens, workspace);
+  }
+  ConstMatrix project(ConstMatrix hidden,
+                      TokenSpan ids,
+                      models::Workspace& workspace) const override {
+    return model_.project(hidden, ids, workspace);
+  }
 
  private:
   FakeModel model_;

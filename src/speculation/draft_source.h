@@ -57,6 +57,13 @@ struct Draft {
   std::vector<float> laws;
 };
 
+/// What a source keeps that does not follow from the committed tokens, apart from the source: a
+/// value that nobody changes.
+class SourceState {
+ public:
+  virtual ~SourceState() = default;
+};
+
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
@@ -74,8 +81,17 @@ class DraftSource {
   /// What propose(max_tokens) would return, of sources that can tell in next to no time; nullopt:
   /// only drafting tells.
   virtual std::optional<Offer> offer(std::size_t /*max_tokens*/) { return std::nullopt; }
-  /// State to save and restore with the target's cache; nullptr if it rebuilds from tokens.
+  /// Its own cache, for counts of memory and tests; nullptr if it has none.
   virtual cache::KvCache* cache() noexcept { return nullptr; }
+
+  /// A copy of all that its drafts depend on beside the tokens; null if observe() of the tokens
+  /// alone rebuilds it. Not while propose() runs.
+  virtual std::unique_ptr<SourceState> save() const { return nullptr; }
+  /// For a source that has observed nothing: to be as the one that saved. False if it cannot use
+  /// this state; then nothing has changed, and it goes on with a gap. The session observes next.
+  virtual bool restore(const SourceState& /*state*/) { return false; }
+  /// Counts changes of what save() means; states of another version are not offered to restore().
+  virtual std::uint32_t state_version() const noexcept { return 1; }
 };
 
 /// What a source may borrow for the life of its session.

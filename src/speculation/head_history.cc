@@ -55,6 +55,27 @@ void HeadHistory::observe(TokenSpan sequence,
   keep(rows_of(hidden, hidden.n_rows - 1, 1));
 }
 
+HeadHistory::Saved HeadHistory::save() const {
+  std::unique_ptr<cache::KvCache> copy = cache_->clone();
+  if (copy->length() > n_rows_) copy->truncate(n_rows_);  // what a failed append may have left
+  return {std::move(copy), tokens_, origin_, hidden_, hidden_begin_};
+}
+
+bool HeadHistory::restore(const Saved& saved) {
+  if (saved.cache->max_tokens() != cache_->max_tokens()) return false;
+  if (saved.hidden.size() % d_model_ != 0) return false;
+  std::unique_ptr<cache::KvCache> cache = saved.cache->clone();
+  std::vector<Token> tokens = saved.tokens;
+  std::vector<float> hidden = saved.hidden;
+  cache_ = std::move(cache);
+  tokens_ = std::move(tokens);
+  origin_ = saved.origin;
+  n_rows_ = cache_->length();
+  hidden_ = std::move(hidden);
+  hidden_begin_ = saved.hidden_begin;
+  return true;
+}
+
 std::size_t HeadHistory::max_chain() const noexcept {
   if (tokens_.size() < 2 || hidden_.empty() || hidden_end() != tokens_.size() - 1) return 0;
   if (hidden_end() == rows_end() && cache_->rollback_limit() == 0) return 0;

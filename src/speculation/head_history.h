@@ -36,6 +36,19 @@ class HeadHistory {
   /// Ends chains wherever they wait for weights.
   void set_stop(std::stop_token stop) noexcept { workspace_->set_stop(std::move(stop)); }
 
+  /// All that it is made of, waiting rows included.
+  struct Saved {
+    std::unique_ptr<const cache::KvCache> cache;
+    std::vector<Token> tokens;
+    std::size_t origin = 0;
+    std::vector<float> hidden;
+    std::size_t hidden_begin = 0;
+  };
+  /// Not within a chain.
+  Saved save() const;
+  /// False, with nothing changed, if it is that of a head of another width or context.
+  bool restore(const Saved& saved);
+
   TokenSpan tokens() const noexcept { return tokens_; }
   cache::KvCache& cache() noexcept { return *cache_; }
 

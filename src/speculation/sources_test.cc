@@ -161,6 +161,42 @@ TEST(MtpSource, AStepOverAnothersTokensThatIsNotFiniteGivesNoDraft) {
   EXPECT_EQ(mtp.propose({.max_tokens = 3, .ahead = ahead}, {}).tokens.size(), 3u);
 }
 
+TEST(MtpSource, ARestoredOneDraftsAsIfItHadSeenAll) {
+  // Saved after rounds of its own and of others, which leave rows waiting.
+  const FakeModel model(with_head(60));
+  for (std::size_t n_rounds = 0; n_rounds < 12; ++n_rounds) {
+    Generation generation(model, some_generation(5, 1));
+    DraftSource& mtp = generation.add_source("mtp");
+    DraftSource& ngram = generation.add_source("ngram");
+    generation.prefill();
+    for (std::size_t i = 0; i < n_rounds && !generation.is_done(); ++i)
+      generation.round(i % 3 == 0 ? &mtp : &ngram, i % 2);
+    const auto state = mtp.save();
+    ASSERT_NE(state, nullptr);
+    const auto copy = make_draft_provider("mtp", model)
+                          ->open({.model = &model,
+                                  .sampler = generation.state().sampler,
+                                  .cache_options = {.max_tokens = 512}});
+    ASSERT_TRUE(copy->restore(*state));
+    copy->observe({.sequence = generation.tokens(),
+                   .n_prompt = 8,
+                   .first_position = generation.tokens().size() - 1,
+                   .n_rows = 0,
+                   .taps = {}});
+    const std::vector<Token> drafts = mtp.propose({.max_tokens = 4}, {}).tokens;
+    EXPECT_EQ(drafts.size(), 4u);
+    EXPECT_EQ(copy->propose({.max_tokens = 4}, {}).tokens, drafts);
+    EXPECT_EQ(copy->cache()->length(), mtp.cache()->length());
+
+    const auto smaller = make_draft_provider("mtp", model)
+                             ->open({.model = &model,
+                                     .sampler = generation.state().sampler,
+                                     .cache_options = {.max_tokens = 100}});
+    EXPECT_FALSE(smaller->restore(*state));
+    EXPECT_FALSE(open_ngram()->restore(*state));
+  }
+}
+
 TEST(MtpSource, HasNothingToSayBeforeTheFirstToken) {
   const FakeModel model(with_head(50));
   Generation generation(model, some_generation(5, 1));

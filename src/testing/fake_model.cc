@@ -14,6 +14,7 @@ constexpr std::size_t kLayers = 3;
 
 // A hidden row spells out the state: everything in it is a whole number below 2^24, exact in f32.
 constexpr std::size_t kHidden = 12;
+constexpr std::size_t kLength = 8;
 constexpr std::size_t kIsChained = 11;
 
 // The finaliser of SplitMix64 (Steele et al. 2014).
@@ -40,7 +41,7 @@ std::uint64_t read(std::span<const float> in) {
 void write_hidden(const FakeState& state, bool is_chained, std::span<float> row) {
   spell(state.recurrent, row.subspan(0, 4));
   spell(state.attention, row.subspan(4, 4));
-  row[8] = static_cast<float>(state.length);
+  row[kLength] = static_cast<float>(state.length);
   row[9] = static_cast<float>(state.last);
   row[10] = static_cast<float>(state.before_last);
   row[kIsChained] = is_chained ? 1 : 0;
@@ -50,10 +51,16 @@ FakeState read_hidden(std::span<const float> row) {
   FakeState state;
   state.recurrent = read(row.subspan(0, 4));
   state.attention = read(row.subspan(4, 4));
-  state.length = static_cast<std::size_t>(row[8]);
+  state.length = static_cast<std::size_t>(row[kLength]);
   state.last = static_cast<Token>(row[9]);
   state.before_last = static_cast<Token>(row[10]);
   return state;
+}
+
+// A residual's rows are those after the final norm with all signs turned, and say which layer's: a
+// source that mixes up its taps gets nonsense.
+float residual_of(float x, LayerIndex layer) {
+  return -x - 1 - static_cast<float>(layer);
 }
 
 std::uint64_t digest(const FakeModelOptions& options, const FakeState& state) {
@@ -209,7 +216,8 @@ models::DraftStep FakeDraftHead::step(cache::KvCache& cache,
   return {space.logits, space.hidden, !is_spoiled};
 }
 
-FakeModel::FakeModel(FakeModelOptions options) : options_(options) {
+FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
+  config_.weights_hash = options_.weights_hash;
   config_.family = "fake";
   config_.n_layers = kLayers;
   config_.d_model = kHidden;
@@ -241,6 +249,50 @@ FakeState FakeModel::state_after(TokenSpan tokens) {
   return state;
 }
 
+std::vector<float> FakeModel::hidden_after(TokenSpan tokens, LayerIndex layer) {
+  std::vector<float> row(kHidden);
+  write_hidden(state_after(tokens), false, row);
+  if (layer != static_cast<LayerIndex>(kLayers)) {
+    for (float& x : row) x = residual_of(x, layer);
+  }
+  return row;
+}
+
+ConstMatrix FakeModel::embed(TokenSpan tokens, models::Workspace& workspace) const {
+  FT_CHECK(!tokens.empty());
+  check_tokens(tokens);
+  std::vector<float>& rows = dynamic_cast<FakeWorkspace&>(workspace).embedded;
+  std::fill(rows.begin(), rows.end(), std::numeric_limits<float>::quiet_NaN());
+  rows = {};
+  for (const Token token : tokens) {
+    rows.resize(rows.size() + kHidden);
+    spell(mix(3, static_cast<std::uint64_t>(token)), std::span(rows).last(kHidden).first(4));
+  }
+  return {rows.data(), tokens.size(), kHidden, kHidden};
+}
+
+ConstMatrix FakeModel::project(ConstMatrix hidden,
+                               TokenSpan ids,
+                               models::Workspace& workspace) const {
+  FT_CHECK(hidden.n_rows > 0 && hidden.n_cols == kHidden);
+  check_tokens(ids);
+  const std::size_t n_cols = ids.empty() ? options_.n_vocab : ids.size();
+  std::vector<float> out;
+  std::vector<float> logits(options_.n_vocab);
+  for (std::size_t r = 0; r < hidden.n_rows; ++r) {
+    const std::span<const float> row = hidden.row(r);
+    if (row[kLength] < 0)
+      throw LogicError("fake model: a row to project is not one after the final norm");
+    write_logits(options_, digest(options_, read_hidden(row)), logits);
+    if (ids.empty()) out.insert(out.end(), logits.begin(), logits.end());
+    for (const Token id : ids) out.push_back(logits[static_cast<std::size_t>(id)]);
+  }
+  std::vector<float>& kept = dynamic_cast<FakeWorkspace&>(workspace).projected;
+  std::fill(kept.begin(), kept.end(), std::numeric_limits<float>::quiet_NaN());
+  kept = std::move(out);
+  return {kept.data(), hidden.n_rows, n_cols, n_cols};
+}
+
 std::vector<float> FakeModel::logits_after(TokenSpan tokens) const {
   std::vector<float> logits(options_.n_vocab);
   write_logits(options_, digest(options_, state_after(tokens)), logits);
@@ -252,7 +304,11 @@ void FakeModel::check(const models::SequenceSlice& slice) const {
   if (slice.tokens.size() > slice.cache->max_tokens() - slice.cache->length()) {
     throw InvalidInput("fake model: the cache is full");
   }
-  for (const Token token : slice.tokens) {
+  check_tokens(slice.tokens);
+}
+
+void FakeModel::check_tokens(TokenSpan tokens) const {
+  for (const Token token : tokens) {
     if (token < 0 || static_cast<std::size_t>(token) >= options_.n_vocab)
       fail("fake model: token {}", token);
   }
@@ -297,17 +353,17 @@ const models::ForwardOutput& FakeModel::forward(std::span<const models::Sequence
     space.nan_row.reset();
   }
   space.output.logits = {space.logits.data(), space.logits.size() / n_vocab, n_vocab, n_vocab};
-  // Other layers' rows are the same with all signs turned: a source that mixes up its taps gets
-  // nonsense.
-  space.residual.assign(space.hidden.size(), 0);
-  std::transform(space.hidden.begin(), space.hidden.end(), space.residual.begin(), [](float x) {
-    return -x - 1;
-  });
+  for (std::vector<float>& old : space.residuals)
+    std::fill(old.begin(), old.end(), std::numeric_limits<float>::quiet_NaN());
+  space.residuals.assign(taps.size(), {});
   space.output.taps.clear();
-  for (const LayerIndex layer : taps) {
-    const bool is_final = layer == static_cast<LayerIndex>(kLayers);
-    space.output.taps.push_back(
-        {is_final ? space.hidden.data() : space.residual.data(), n_rows, kHidden, kHidden});
+  for (std::size_t i = 0; i < taps.size(); ++i) {
+    std::vector<float>& rows = space.residuals[i];
+    rows = space.hidden;
+    if (taps[i] != static_cast<LayerIndex>(kLayers)) {
+      for (float& x : rows) x = residual_of(x, taps[i]);
+    }
+    space.output.taps.push_back({rows.data(), n_rows, kHidden, kHidden});
   }
   return space.output;
 }

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ft::testing {
@@ -29,6 +30,7 @@ struct FakeModelOptions {
   /// None: no draft head.
   std::optional<unsigned> head_quality;
   bool head_wants_prompt = true;
+  std::string weights_hash = "fake";
 };
 
 /// All that the trunk knows at a position.
@@ -76,7 +78,9 @@ class FakeWorkspace final : public models::Workspace {
   models::ForwardOutput output;
   std::vector<float> logits;
   std::vector<float> hidden;
-  std::vector<float> residual;
+  std::vector<std::vector<float>> residuals;  // one per tap
+  std::vector<float> embedded;
+  std::vector<float> projected;
   std::vector<FedTokens> fed;  // every forward, oldest first
   /// That many forwards from now one throws IoError.
   std::optional<std::size_t> fails_in;
@@ -166,6 +170,11 @@ class FakeModel final : public models::Model {
                                        std::span<const LayerIndex> taps,
                                        std::stop_token stop,
                                        models::Workspace& workspace) const override;
+  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override;
+  /// Rows must be of tap n_layers, else LogicError.
+  ConstMatrix project(ConstMatrix hidden,
+                      TokenSpan ids,
+                      models::Workspace& workspace) const override;
   const models::DraftHead* draft_head() const noexcept override;
   const FakeDraftHead* fake_head() const noexcept { return head_.get(); }
 
@@ -173,9 +182,12 @@ class FakeModel final : public models::Model {
   std::vector<float> logits_after(TokenSpan tokens) const;
   /// The state after a sequence: what the draft head's rows must hold.
   static FakeState state_after(TokenSpan tokens);
+  /// The hidden row after a sequence: what a tap of that layer must hold.
+  static std::vector<float> hidden_after(TokenSpan tokens, LayerIndex layer);
 
  private:
   void check(const models::SequenceSlice& slice) const;
+  void check_tokens(TokenSpan tokens) const;
   void feed(const models::SequenceSlice& slice, FakeWorkspace& space) const;
 
   FakeModelOptions options_;

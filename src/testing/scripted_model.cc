@@ -70,4 +70,14 @@ const models::ForwardOutput& ScriptedModel::forward(std::span<const models::Sequ
   return space.output;
 }
 
+ConstMatrix ScriptedModel::embed(TokenSpan /*tokens*/, models::Workspace& /*workspace*/) const {
+  throw LogicError("scripted model: has no embedding");
+}
+
+ConstMatrix ScriptedModel::project(ConstMatrix /*hidden*/,
+                                   TokenSpan /*ids*/,
+                                   models::Workspace& /*workspace*/) const {
+  throw LogicError("scripted model: has no hidden rows");
+}
+
 }  // namespace ft::testing

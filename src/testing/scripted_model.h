@@ -28,6 +28,11 @@ class ScriptedModel final : public models::Model {
                                        std::span<const LayerIndex> taps,
                                        std::stop_token stop,
                                        models::Workspace& workspace) const override;
+  /// It has no hidden rows: both throw LogicError.
+  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override;
+  ConstMatrix project(ConstMatrix hidden,
+                      TokenSpan ids,
+                      models::Workspace& workspace) const override;
   const models::DraftHead* draft_head() const noexcept override { return nullptr; }
 
  private:

@@ -39,8 +39,15 @@ class MtpSource final : public DraftSource {
 
   void observe(const Committed& committed) override;
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
+  std::unique_ptr<SourceState> save() const override;
+  bool restore(const SourceState& state) override;
 
  private:
+  struct State final : SourceState {
+    HeadHistory::Saved history;
+    std::size_t n_spoiled = 0;
+  };
+
   void run_chain(std::size_t n_drafts, const DraftRequest& request, const std::stop_token& stop);
   bool is_good(const models::DraftStep& step);
   bool take(const models::DraftStep& step, const DraftRequest& request);
@@ -72,6 +79,20 @@ void MtpSource::observe(const Committed& committed) {
   }
   n_prompt_ = committed.n_prompt;
   history_.observe(committed.sequence, first, hidden, committed.n_same);
+}
+
+std::unique_ptr<SourceState> MtpSource::save() const {
+  auto state = std::make_unique<State>();
+  state->history = history_.save();
+  state->n_spoiled = n_spoiled_;
+  return state;
+}
+
+bool MtpSource::restore(const SourceState& state) {
+  const auto* const saved = dynamic_cast<const State*>(&state);
+  if (saved == nullptr || !history_.restore(saved->history)) return false;
+  n_spoiled_ = saved->n_spoiled;
+  return true;
 }
 
 Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
