@@ -103,6 +103,12 @@ class ExpertStore {
   virtual std::size_t n_missing(std::size_t layer,
                                 std::span<const std::uint32_t> experts) const = 0;
 
+  /// bytes[i]: of the experts of the main model that a forward of i + 1 rows is expected to find
+  /// missing, given what is resident now; never falls with i. False, and all 0, if nothing streams
+  /// or no pass has shown how many experts a row asks for. Ask right before a pass: what that pass
+  /// misses calibrates later forecasts. Allocates nothing; a few multiplications per expert.
+  virtual bool forecast_missing(std::span<double> bytes) noexcept = 0;
+
   /// Brackets one forward of `n_rows` rows. True: prefetch() calls are wanted in this pass; the
   /// store tries passes with and without and keeps what is faster (see LookaheadGate).
   virtual bool begin_pass(std::size_t n_rows) noexcept = 0;

@@ -3,6 +3,7 @@
 
 #include "experts/expert_store.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,10 @@ class ResidentStore final : public ExpertStore {
   void prefetch(std::size_t, std::span<const std::uint32_t>) noexcept override {}
   void prefetch_hinted(std::size_t, std::span<const std::uint32_t>) noexcept override {}
   std::size_t n_missing(std::size_t, std::span<const std::uint32_t>) const override { return 0; }
+  bool forecast_missing(std::span<double> bytes) noexcept override {
+    std::ranges::fill(bytes, 0.0);
+    return false;
+  }
   bool begin_pass(std::size_t) noexcept override { return false; }
   void end_pass() noexcept override {}
   ExpertStats stats() const override { return {}; }

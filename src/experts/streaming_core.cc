@@ -40,10 +40,9 @@ void StreamingStore::Core::open(Lease& lease) {
   std::unique_lock lock(mutex_);
   TierState& tier = tier_of(lease.layer_index_);
   leases_.push_back(&lease);
-  n_asked_in_pass_ += lease.items_.size();
+  count_uses(lease);
   for (std::uint32_t i = 0; i < lease.items_.size(); ++i) {
     Lease::Item& item = lease.items_[i];
-    usage_.used(item.expert);
     item.slot = tier.pool.slot_of(item.expert);
     const bool is_hit = item.slot != kNoSlot && tier.pool.is_ready(item.slot);
     ++(is_hit ? tier.stats.hits : tier.stats.misses);
@@ -59,6 +58,24 @@ void StreamingStore::Core::open(Lease& lease) {
   std::ranges::sort(lease.wanted_, {}, [&](std::uint32_t i) { return lease.items_[i].expert; });
   give_slots();
   hand_over(lock, pool_);
+}
+
+// Before any of them is claimed.
+void StreamingStore::Core::count_uses(Lease& lease) {
+  const Layer& layer = layers_[lease.layer_index_];
+  const SlotPool& pool = tier_of(lease.layer_index_).pool;
+  n_asked_in_pass_ += lease.items_.size();
+  if (layer.tier == Tier::kTrunk) {
+    std::size_t n_missing = 0;
+    forecast_.begin_turn(usage_, layer.range());
+    for (const Lease::Item& item : lease.items_) {
+      const std::uint32_t slot = pool.slot_of(item.expert);
+      if (slot == kNoSlot || !pool.is_ready(slot)) ++n_missing;
+      forecast_.asked(item.expert);
+    }
+    forecast_.end_turn(n_missing);
+  }
+  for (const Lease::Item& item : lease.items_) usage_.used(item.expert);
 }
 
 void StreamingStore::Core::close(Lease& lease) noexcept {
@@ -298,9 +315,29 @@ std::size_t StreamingStore::Core::n_missing(std::size_t layer_index,
   }));
 }
 
+bool StreamingStore::Core::forecast_missing(std::span<double> bytes) noexcept {
+  std::ranges::fill(bytes, 0.0);
+  const std::scoped_lock lock(mutex_);
+  const SlotPool& pool = tiers_[static_cast<std::size_t>(Tier::kTrunk)].pool;
+  forecast_.begin();
+  for (const Layer& layer : layers_) {
+    if (layer.tier != Tier::kTrunk) continue;
+    const std::span<float> chances = forecast_.chances(usage_, layer.range());
+    for (std::size_t i = 0; i < chances.size(); ++i) {
+      const std::uint32_t slot = pool.slot_of(layer.first_expert + static_cast<ExpertId>(i));
+      if (slot != kNoSlot && pool.is_ready(slot)) chances[i] = 0;
+    }
+    forecast_.add(bytes);
+  }
+  const bool is_known = forecast_.finish(bytes);
+  for (double& n : bytes) n *= static_cast<double>(pool.slot_bytes());
+  return is_known;
+}
+
 bool StreamingStore::Core::begin_pass(std::size_t n_rows) {
   const std::scoped_lock lock(mutex_);
   n_asked_in_pass_ = 0;
+  forecast_.begin_pass(n_rows);
   const bool is_advised = gate_.begin_pass(n_rows, clock_.now_us());
   switch (lookahead_) {
     case StreamingOptions::Lookahead::kOff:
@@ -317,6 +354,7 @@ void StreamingStore::Core::end_pass() {
   const std::scoped_lock lock(mutex_);
   gate_.end_pass(n_asked_in_pass_, clock_.now_us());
   n_asked_in_round_ = n_asked_in_pass_;
+  forecast_.end_pass();
   usage_.end_pass();
 }
 

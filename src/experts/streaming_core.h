@@ -8,6 +8,7 @@
 #include "experts/extent_reader.h"
 #include "experts/latency_histogram.h"
 #include "experts/lookahead_gate.h"
+#include "experts/miss_forecast.h"
 #include "experts/slot_pool.h"
 #include "experts/streaming_store.h"
 
@@ -66,6 +67,7 @@ class StreamingStore::Core {
   std::size_t layer_index(std::size_t layer) const;
   void prefetch(std::size_t layer_index, std::span<const std::uint32_t> experts, Guess guess);
   std::size_t n_missing(std::size_t layer_index, std::span<const std::uint32_t> experts) const;
+  bool forecast_missing(std::span<double> bytes) noexcept;
   bool begin_pass(std::size_t n_rows);
   void end_pass();
   bool begin_round();
@@ -94,6 +96,8 @@ class StreamingStore::Core {
     ExpertId first_expert = 0;
     std::size_t n_experts = 0;
     std::function<Expert(const std::byte*)> view;
+
+    MissForecast::Layer range() const noexcept { return {first_expert, n_experts}; }
   };
 
   static std::size_t slot_bytes(const std::vector<LayerExtents>& layers, Tier tier);
@@ -109,6 +113,7 @@ class StreamingStore::Core {
   ExpertId expert_id(std::size_t layer_index, std::uint32_t expert) const;
 
   // With the lock held:
+  void count_uses(Lease& lease);
   void claim(TierState& tier, Lease::Item& item);
   void lapse_guesses(std::size_t layer_index) noexcept;
   void release_batch(Lease& lease) noexcept;
@@ -138,6 +143,7 @@ class StreamingStore::Core {
   std::condition_variable_any changed_;  // a slot became ready or a lease failed
   std::array<TierState, 2> tiers_;       // by Tier
   ExpertUsage usage_;
+  MissForecast forecast_;       // of the trunk
   std::vector<Lease*> leases_;  // the oldest first
   LatencyHistogram latencies_;
   std::int64_t stall_us_ = 0;

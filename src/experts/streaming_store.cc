@@ -19,6 +19,10 @@ std::size_t n_experts_of(const std::vector<LayerExtents>& layers) {
   return n;
 }
 
+std::size_t n_trunk_layers(const std::vector<LayerExtents>& layers) {
+  return static_cast<std::size_t>(std::ranges::count(layers, Tier::kTrunk, &LayerExtents::tier));
+}
+
 void check_tier(const StreamingOptions& options, Tier tier, std::size_t n_slots) {
   const auto is_of_tier = [tier](const LayerExtents& layer) { return layer.tier == tier; };
   if (n_slots > 0 || std::ranges::none_of(options.layers, is_of_tier)) return;
@@ -96,6 +100,7 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
                        .stats = {},
                        .first_tag = options.trunk_slots}},
       usage_(n_experts_of(options.layers)),
+      forecast_(n_trunk_layers(options.layers), n_experts_of(options.layers)),
       reader_(open_files(options),
               deps.clock,
               deps.make_queue(queue_options(options)),
@@ -211,6 +216,10 @@ std::size_t StreamingStore::n_missing(std::size_t layer,
 
 bool StreamingStore::begin_pass(std::size_t n_rows) noexcept {
   return core_->begin_pass(n_rows);
+}
+
+bool StreamingStore::forecast_missing(std::span<double> bytes) noexcept {
+  return core_->forecast_missing(bytes);
 }
 
 void StreamingStore::end_pass() noexcept {

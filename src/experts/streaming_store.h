@@ -74,6 +74,7 @@ class StreamingStore final : public ExpertStore {
   void prefetch(std::size_t layer, std::span<const std::uint32_t> experts) noexcept override;
   void prefetch_hinted(std::size_t layer, std::span<const std::uint32_t> experts) noexcept override;
   std::size_t n_missing(std::size_t layer, std::span<const std::uint32_t> experts) const override;
+  bool forecast_missing(std::span<double> bytes) noexcept override;
   bool begin_pass(std::size_t n_rows) noexcept override;
   void end_pass() noexcept override;
   ExpertStats stats() const override;

@@ -1,5 +1,6 @@
 #include "experts/usage.h"
 
+#include <algorithm>
 #include <array>
 
 namespace ft::experts {
@@ -9,7 +10,7 @@ namespace {
 constexpr double kHeatKept = 0.9995;
 // What is left of a use by the number of passes since: the set of the last pass says most about the
 // next one, the set before it little.
-constexpr std::array<double, 6> kRecencyKept = {1, 0.3, 0.09, 0.027, 0.0081, 0.00243};
+constexpr std::array<double, 7> kRecencyKept = {1, 0.3, 0.09, 0.027, 0.0081, 0.00243, 0};
 // Of a guess, in uses: the next layer's router foretells with about 70 % what a use in the last
 // turn foretells with 41 %.
 constexpr double kGuessWeight = 2;
@@ -32,8 +33,21 @@ void ExpertUsage::used(ExpertId expert) noexcept {
 double ExpertUsage::recency(ExpertId expert) const noexcept {
   const Record& record = records_[expert];
   std::uint64_t age = pass_ - record.recent_pass;
-  if (age > 0 && expert >= next_) --age;  // its turn in this pass is still to come
-  return age < kRecencyKept.size() ? record.recent * kRecencyKept[age] : 0;
+  age -= static_cast<std::uint64_t>(age > 0) &
+         static_cast<std::uint64_t>(expert >= next_);  // its turn in this pass is still to come
+  // Without a branch: a forecast asks for all experts, whose ages follow no pattern.
+  return record.recent * kRecencyKept[std::min<std::uint64_t>(age, kRecencyKept.size() - 1)];
+}
+
+void ExpertUsage::read(ExpertId first,
+                       std::span<float> recent,
+                       std::span<float> heat) const noexcept {
+  const double per_weight = 1 / weight_;
+  for (std::size_t i = 0; i < recent.size(); ++i) {
+    const ExpertId expert = first + static_cast<ExpertId>(i);
+    recent[i] = static_cast<float>(recency(expert));
+    heat[i] = static_cast<float>(records_[expert].heat * per_weight);
+  }
 }
 
 void ExpertUsage::guessed(ExpertId expert) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace ft::experts {
@@ -33,6 +34,8 @@ class ExpertUsage {
   std::uint64_t last_tick(ExpertId expert) const noexcept { return records_[expert].last_tick; }
   /// Uses of late: every turn of its layer since takes most of a use away.
   double recency(ExpertId expert) const noexcept;
+  /// recency() and heat() of recent.size() experts from `first` on.
+  void read(ExpertId first, std::span<float> recent, std::span<float> heat) const noexcept;
   /// Uses in passes() passes, older ones counting less.
   double heat(ExpertId expert) const noexcept { return records_[expert].heat / weight_; }
   double passes() const noexcept { return passes_; }

@@ -1,0 +1,155 @@
+#include "experts/miss_forecast.h"
+
+#include "experts/resident_store.h"
+#include "experts/streaming_test_fixture.h"
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ft::experts {
+namespace {
+
+using Ids = std::vector<ExpertId>;
+
+constexpr ExpertId kExperts = 8;
+
+// One layer of eight experts, without a store: what `resident` names is there.
+class Forecast : public ::testing::Test {
+ protected:
+  void pass(std::size_t n_rows, const Ids& experts, std::size_t n_missing) {
+    forecast_.begin_pass(n_rows);
+    forecast_.begin_turn(usage_, kLayer);
+    for (const ExpertId expert : experts) forecast_.asked(expert);
+    forecast_.end_turn(n_missing);
+    for (const ExpertId expert : experts) usage_.used(expert);
+    usage_.reached(kExperts);
+    forecast_.end_pass();
+    usage_.end_pass();
+  }
+  std::vector<double> of(std::size_t n_rows, const Ids& resident = {}) {
+    std::vector<double> out(n_rows);
+    forecast_.begin();
+    const std::span<float> chances = forecast_.chances(usage_, kLayer);
+    for (const ExpertId expert : resident) chances[expert] = 0;
+    forecast_.add(out);
+    is_known_ = forecast_.finish(out);
+    return out;
+  }
+
+  static constexpr MissForecast::Layer kLayer{0, kExperts};
+  ExpertUsage usage_{kExperts};
+  MissForecast forecast_{1, kExperts};
+  bool is_known_ = false;
+};
+
+TEST_F(Forecast, KnowsNothingBeforeTheFirstPass) {
+  EXPECT_EQ(of(3), (std::vector<double>{0, 0, 0}));
+  EXPECT_FALSE(is_known_);
+}
+
+TEST_F(Forecast, AddsUpTheUnionOfIndependentRows) {
+  pass(1, {0, 1}, 2);
+  EXPECT_EQ(forecast_.per_row(), 2);
+  // No choice was explained by reuse yet: the prior. Imagined uses 0.5 of each of 8, and two real.
+  const double reuse = forecast_.reuse();
+  EXPECT_EQ(reuse, 0.35);
+  const double used = 2 * (reuse * 0.5 + (1 - reuse) * 1.5 / 6);
+  const double unused = 2 * (1 - reuse) * 0.5 / 6;
+  const std::vector<double> all = of(4);
+  const std::vector<double> others = of(4, {0, 1});
+  EXPECT_TRUE(is_known_);
+  for (std::size_t n = 1; n <= 4; ++n) {
+    const auto rows = static_cast<double>(n);
+    const double from_unused = 6 * (1 - std::pow(1 - unused, rows));
+    EXPECT_NEAR(others[n - 1], from_unused, 2e-3 * from_unused);
+    const double from_all = from_unused + 2 * (1 - std::pow(1 - used, rows));
+    EXPECT_NEAR(all[n - 1], from_all, 2e-3 * from_all);
+  }
+  EXPECT_NEAR(all[0], 2, 4e-3);  // a row asks for two
+  EXPECT_EQ(of(2, {0, 1, 2, 3, 4, 5, 6, 7}), (std::vector<double>{0, 0}));
+}
+
+TEST_F(Forecast, LearnsHowMuchIsReused) {
+  for (int i = 0; i < 200; ++i) pass(1, {1, 5}, 0);
+  EXPECT_GT(forecast_.reuse(), 0.3);
+  EXPECT_LT(of(1, {1, 5}).front(), 0.1);
+  const double steady = forecast_.reuse();
+  // Never what was used just before.
+  for (ExpertId i = 0; i < 200; ++i) pass(1, {i * 2 % kExperts, (i * 2 + 1) % kExperts}, 0);
+  EXPECT_LT(forecast_.reuse(), 0.1);
+  EXPECT_LT(forecast_.reuse(), steady);
+}
+
+TEST_F(Forecast, AWidePassTellsAtLeastHowManyARowAsksFor) {
+  pass(4, {0, 1, 2, 3, 4, 5}, 6);
+  EXPECT_EQ(forecast_.per_row(), 1.5);
+  pass(1, {0, 1}, 0);
+  EXPECT_EQ(forecast_.per_row(), 2);
+  pass(4, {0, 1, 2, 3, 4, 5, 6, 7}, 6);
+  EXPECT_EQ(forecast_.per_row(), 2);
+}
+
+TEST_F(Forecast, IsCalibratedByWhatPassesMiss) {
+  pass(1, {0, 1}, 2);
+  double before = of(2)[1];
+  for (ExpertId i = 0; i < 60; ++i) {
+    before = of(2)[1];
+    pass(2, {i % kExperts, (i + 3) % kExperts}, 1);
+  }
+  EXPECT_NEAR(before, 1, 0.15);
+  // Widths without a pass of their own go with the others, and never below a narrower one.
+  const std::vector<double> all = of(4);
+  EXPECT_GE(all[1], all[0]);
+  EXPECT_GE(all[2], all[1]);
+  EXPECT_LT(all[2], 3);
+}
+
+TEST_F(Forecast, APassThatWasCutShortTeachesNothing) {
+  pass(1, {0, 1}, 2);
+  const std::vector<double> before = of(3);
+  forecast_.begin_pass(1);
+  forecast_.end_pass();
+  EXPECT_EQ(of(3), before);
+}
+
+TEST(ResidentStore, ForecastsNothing) {
+  ResidentStore store({});
+  std::array<double, 2> bytes{1, 2};
+  EXPECT_FALSE(store.forecast_missing(bytes));
+  EXPECT_EQ(bytes, (std::array<double, 2>{0, 0}));
+}
+
+class StoreForecast : public StreamingTest {};
+
+TEST_F(StoreForecast, CountsWhatIsNotResidentNowInTheTrunk) {
+  StreamingStore store(options(8), deps());
+  std::array<double, 3> bytes{};
+  EXPECT_FALSE(store.forecast_missing(bytes));
+  const auto pass = [&] {
+    store.begin_pass(1);
+    use(store, 1, {0, 1});
+    use(store, 2, {0, 1});
+    store.end_pass();
+    use(store, 3, {4, 5, 6, 7});  // the draft layer's do not count
+  };
+  pass();
+  ASSERT_TRUE(store.forecast_missing(bytes));
+  // Ten experts of twelve are missing in each of two layers: 2 * 0.65 of a row's choices are by
+  // share, of which 0.5 * 10 in 8 uses are theirs.
+  EXPECT_NEAR(bytes[0], 2 * 10 * 2 * 0.65 * 0.5 / 8 * kExtentBytes, 1e-3 * bytes[0]);
+  EXPECT_GT(bytes[1], bytes[0]);
+  EXPECT_LT(bytes[1], 2 * bytes[0]);
+  const double first = bytes[0];
+  for (int i = 0; i < 20; ++i) {
+    store.forecast_missing(bytes);
+    pass();
+  }
+  ASSERT_TRUE(store.forecast_missing(bytes));
+  EXPECT_LT(bytes[0], 0.5 * first);  // they always came from the slots
+}
+
+}  // namespace
+}  // namespace ft::experts
