@@ -188,6 +188,9 @@ TEST(Commands, TraceHasALinePerRound) {
                                     trace.path(),
                                     "--json"});
   std::ifstream in(trace.path());
+  std::string header;
+  std::getline(in, header);
+  EXPECT_THAT(names_of(json::parse(header, "trace")), ElementsAre("plan"));
   std::vector<std::size_t> accepted;
   for (std::string line; std::getline(in, line);) {
     const json::Value round = json::parse(line, "trace");
@@ -207,6 +210,11 @@ TEST(Commands, TraceHasALinePerRound) {
                             "verify_us",
                             "observe_us",
                             "regret_us",
+                            "inputs",
+                            "chosen",
+                            "asked",
+                            "stall_us",
+                            "missing_bytes",
                             "experts"));
     accepted.push_back(static_cast<std::size_t>(integer(round, "accepted")));
   }

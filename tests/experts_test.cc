@@ -298,6 +298,8 @@ TEST_F(Experts, TellsWhatWasReadAndHeld) {
           integer(at(experts, "draft"), "n_slots") * integer(at(experts, "draft"), "slot_bytes"));
 
   std::ifstream lines(trace);
+  std::string header;
+  std::getline(lines, header);
   std::int64_t n_missing = 0;
   std::int64_t n_bytes = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -481,7 +481,9 @@ TEST_F(EngineOnFakeModel, TracesEveryRound) {
   wanted.trace = [&lines](std::string_view line) { lines.push_back(json::parse(line, "trace")); };
   const Collected out = run(*engine, wanted);
   const foretoken::SpeculationStatistics& counts = out.completion.speculation;
-  ASSERT_EQ(lines.size(), counts.rounds);
+  ASSERT_EQ(lines.size(), counts.rounds + 1);
+  EXPECT_NE(lines.front().find("plan"), nullptr);
+  lines.erase(lines.begin());
   std::int64_t position = 5;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto integer = [&](const char* name) { return lines[i].find(name)->as_integer(name); };

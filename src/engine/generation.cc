@@ -268,6 +268,7 @@ class Generation final : public Job {
   }
 
   void decode(Session& session) {
+    if (request_.trace) request_.trace(trace_header(session));
     for (std::size_t round = 0; !output_.finish(); ++round) {
       if (stop_.stop_requested()) throw Cancelled();
       if (!session.has_room()) {

@@ -50,13 +50,13 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
 Session::Session(EngineCore& core, SessionOptions options)
     : core_(core),
       meter_(options.meter),
-      draft_tokens_(options.draft_tokens),
+      planner_options_{.fixed_depth = options.draft_tokens},
       prediction_(options.prediction.begin(), options.prediction.end()),
       source_names_(resolve_sources(options.sources, source_names(core.parts()), !prediction_.empty())),
       sampler_(std::move(options.sampling), core.model().config().n_vocab),
       cache_(core.model().new_cache(core.parts().cache_options())),
       sources_(open_sources()),
-      planner_(sources_.size(), {.fixed_depth = options.draft_tokens}) {
+      planner_(sources_.size(), planner_options_) {
   for (const auto& source : sources_) source_views_.push_back(source.get());
   if (!options.ignore_eos) stop_tokens_ = core.model().config().eos_tokens;
   state_ = {.model = &core.model(),
@@ -167,7 +167,7 @@ void Session::restore(const SessionState& saved) {
   Sources sources = sources_after(saved);
   std::vector<speculation::DraftSource*> views;
   for (const auto& source : sources) views.push_back(source.get());
-  speculation::RoundPlanner planner(sources.size(), {.fixed_depth = draft_tokens_});
+  speculation::RoundPlanner planner(sources.size(), planner_options_);
 
   // From here on nothing throws.
   cache_ = std::move(cache);
@@ -197,16 +197,26 @@ Token Session::first_token(ConstMatrix logits) {
   return speculation::first_token(state_, logits);
 }
 
-RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop) {
-  FT_CHECK(tokens_left > 0 && has_room());
+speculation::PlanInputs Session::plan_inputs(std::size_t tokens_left) {
   const std::size_t n_free = cache_->max_tokens() - cache_->length();
   // The round's own token comes free: it needs neither a draft nor, yet, a position.
   const std::size_t max_drafts = std::min(tokens_left - 1, n_free - 1);
   offers_.clear();
   for (const auto& source : sources_) offers_.push_back(source->offer(max_drafts));
-  const speculation::PlanInputs inputs{
+  speculation::PlanInputs inputs{
       .max_drafts = max_drafts, .context = cache_->length(), .offers = offers_};
+  if (store_ != nullptr && !sources_.empty()) {
+    const auto rows = std::span(missing_bytes_).first(std::min(max_drafts + 1, kForecastRows));
+    if (store_->forecast_missing(rows)) inputs.missing_bytes = rows;
+  }
+  return inputs;
+}
+
+RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop) {
+  FT_CHECK(tokens_left > 0 && has_room());
   RoundReport report;
+  report.inputs = plan_inputs(tokens_left);
+  const speculation::PlanInputs& inputs = report.inputs;
   report.plan = planner_.plan(inputs);
   report.baseline_us = planner_.baseline_us(inputs);
   std::vector<speculation::Proposer> proposers;

@@ -11,6 +11,7 @@
 #include "speculation/draft_source.h"
 #include "speculation/round_planner.h"
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -41,6 +42,7 @@ std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
 
 struct RoundReport {
   std::vector<std::string_view> sources;  // by part of the plan; none was asked: empty
+  speculation::PlanInputs inputs;         // refer to the session, until its next round
   speculation::RoundPlan plan;
   speculation::RoundResult result;  // its logits die at the next forward
   double baseline_us = 0;           // what a round without drafts takes; 0: not known
@@ -89,11 +91,17 @@ class Session {
   TokenSpan tokens() const noexcept { return tokens_; }
   const sampling::SamplingParams& sampling() const noexcept { return sampler_.params(); }
   std::size_t n_sources() const noexcept { return sources_.size(); }
+  const speculation::PlannerOptions& planner_options() const noexcept { return planner_options_; }
   std::string_view source_name(std::size_t i) const noexcept { return sources_[i]->name(); }
   std::size_t cache_bytes() const noexcept { return cache_->used_bytes(); }
   std::size_t draft_cache_bytes() const noexcept;
 
  private:
+  // The window of the deepest automatic choice; beyond it the planner goes on by itself.
+  static constexpr std::size_t kForecastRows = 17;
+
+  speculation::PlanInputs plan_inputs(std::size_t tokens_left);
+
   using Sources = std::vector<std::unique_ptr<speculation::DraftSource>>;
   Sources open_sources();
   void check(const SessionState& saved) const;
@@ -102,7 +110,7 @@ class Session {
 
   EngineCore& core_;
   WorkMeter* meter_;
-  std::optional<std::size_t> draft_tokens_;
+  speculation::PlannerOptions planner_options_;
   std::vector<Token> prediction_;
   std::vector<std::string> source_names_;
   sampling::Sampler sampler_;
@@ -110,6 +118,7 @@ class Session {
   Sources sources_;
   std::vector<speculation::DraftSource*> source_views_;
   std::vector<std::optional<speculation::Offer>> offers_;  // of this round
+  std::array<double, kForecastRows> missing_bytes_{};      // of this round
   std::vector<Token> stop_tokens_;
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;

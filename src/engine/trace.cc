@@ -3,8 +3,10 @@
 #include "engine/expert_counts.h"
 #include "json/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,7 +17,76 @@ std::int64_t rounded(double us) {
   return static_cast<std::int64_t>(std::llround(us));
 }
 
+void write_inputs(json::Writer& out, const speculation::PlanInputs& inputs) {
+  out.begin_object();
+  out.member("max_drafts", std::uint64_t{inputs.max_drafts});
+  out.member("context", std::uint64_t{inputs.context});
+  const auto has_offer = [](const auto& offer) { return offer.has_value(); };
+  if (std::any_of(inputs.offers.begin(), inputs.offers.end(), has_offer)) {
+    out.key("offers").begin_array();
+    for (const std::optional<speculation::Offer>& offer : inputs.offers) {
+      if (!offer) {
+        out.null();
+        continue;
+      }
+      out.begin_object().member("n_tokens", std::uint64_t{offer->n_tokens});
+      out.member("strength", std::uint64_t{offer->strength}).end_object();
+    }
+    out.end_array();
+  }
+  if (!inputs.missing_bytes.empty()) {
+    out.key("missing_bytes").begin_array();
+    for (const double bytes : inputs.missing_bytes) out.value(bytes);
+    out.end_array();
+  }
+  out.end_object();
+}
+
+void write_chosen(json::Writer& out, const speculation::RoundPlan& plan) {
+  out.begin_object().key("parts").begin_array();
+  for (const speculation::RoundPlan::Part& part : plan.parts) {
+    out.begin_object().member("source", std::uint64_t{part.source});
+    out.member("depth", std::uint64_t{part.depth});
+    if (part.strength) out.member("strength", std::uint64_t{*part.strength});
+    out.end_object();
+  }
+  out.end_array();
+  out.member("expected_tokens", plan.expected_tokens);
+  out.member("predicted_us", plan.predicted_us);
+  out.end_object();
+}
+
+// What replaying needs beside the fields for people.
+void write_replay(json::Writer& out, const RoundReport& report) {
+  write_inputs(out.key("inputs"), report.inputs);
+  write_chosen(out.key("chosen"), report.plan);
+  out.key("asked").begin_array();
+  for (const speculation::RoundResult::Part& part : report.result.parts) {
+    out.begin_array().value(std::uint64_t{part.n_asked}).value(std::uint64_t{part.n_drafted});
+    out.end_array();
+  }
+  out.end_array();
+  out.member("stall_us", report.result.stall_us);
+  out.member("missing_bytes", report.result.missing_bytes);
+}
+
 }  // namespace
+
+std::string trace_header(const Session& session) {
+  json::Writer out;
+  out.begin_object().key("plan").begin_object();
+  out.key("sources").begin_array();
+  for (std::size_t i = 0; i < session.n_sources(); ++i) out.value(session.source_name(i));
+  out.end_array();
+  const speculation::PlannerOptions& options = session.planner_options();
+  if (options.fixed_depth) {
+    out.member("draft_tokens", std::uint64_t{*options.fixed_depth});
+  } else {
+    out.key("draft_tokens").null();
+  }
+  out.member("max_depth", std::uint64_t{options.max_depth});
+  return out.end_object().end_object().text();
+}
 
 std::string trace_line(const RoundReport& report,
                        const foretoken::ExpertStatistics& experts,
@@ -52,6 +123,7 @@ std::string trace_line(const RoundReport& report,
   } else {
     out.key("regret_us").null();
   }
+  write_replay(out, report);
   write_experts(out.key("experts"), experts);
   out.end_object();
   return out.text();

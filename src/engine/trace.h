@@ -1,4 +1,5 @@
-// The lines of --trace: one JSON object per round. Field by field in docs/speculation.md.
+// The lines of --trace: one JSON object for the request, then one per round, with all that the
+// planner was given and answered. Field by field in docs/speculation.md.
 #pragma once
 
 #include "engine/session.h"
@@ -12,6 +13,9 @@ struct TracePlace {
   std::size_t round = 0;     // from 0
   std::size_t position = 0;  // of the round's pending token
 };
+
+/// The first line: who may draft, and the planner's options.
+std::string trace_header(const Session& session);
 
 /// `experts`: what the round asked of the store.
 std::string trace_line(const RoundReport& report,

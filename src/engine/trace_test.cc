@@ -1,0 +1,103 @@
+#include "base/error.h"
+#include "engine/trace_reader.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ft::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kHeader =
+    R"({"plan":{"sources":["mtp","ngram"],"draft_tokens":null,"max_depth":16}})";
+constexpr const char* kRound =
+    R"({"position":15,"accepted":2,"reason":"best","draft_us":80,"forward_us":900,"verify_us":10,)"
+    R"("observe_us":5,"inputs":{"max_drafts":9,"context":15,"offers":[null,{"n_tokens":1,)"
+    R"("strength":3}],"missing_bytes":[1.5,2]},"chosen":{"parts":[{"source":1,"depth":1,)"
+    R"("strength":3},{"source":0,"depth":3}],"expected_tokens":2.5,"predicted_us":1000.25},)"
+    R"("asked":[[1,1],[3,2]],"stall_us":7,"missing_bytes":4096})";
+
+std::string text_of(const std::string& round) {
+  return std::string(kHeader) + "\n" + round + "\n";
+}
+
+std::string replaced(const std::string& what, const std::string& by) {
+  std::string out = kRound;
+  const std::size_t at = out.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return out.replace(at, what.size(), by);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_trace(text, "t");
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TraceReader, ReadsAllThatThePlannerWasTold) {
+  const speculation::RecordedTrace trace = parse_trace(text_of(kRound), "t");
+  EXPECT_EQ(trace.sources, (std::vector<std::string>{"mtp", "ngram"}));
+  EXPECT_FALSE(trace.options.fixed_depth);
+  ASSERT_EQ(trace.rounds.size(), 1U);
+  const speculation::RecordedRound& round = trace.rounds.front();
+  EXPECT_EQ(round.position, 15U);
+  EXPECT_EQ(round.max_drafts, 9U);
+  ASSERT_EQ(round.offers.size(), 2U);
+  EXPECT_FALSE(round.offers[0]);
+  EXPECT_EQ(round.offers[1]->n_tokens, 1U);
+  EXPECT_EQ(round.offers[1]->strength, 3U);
+  EXPECT_EQ(round.missing_bytes, (std::vector<double>{1.5, 2}));
+  const std::vector<speculation::RoundPlan::Part> parts = {{.source = 1, .depth = 1, .strength = 3},
+                                                           {.source = 0, .depth = 3}};
+  EXPECT_EQ(round.plan.parts, parts);
+  EXPECT_EQ(round.plan.reason, speculation::PlanReason::kBest);
+  EXPECT_EQ(round.plan.predicted_us, 1000.25);
+  ASSERT_EQ(round.outcome.parts.size(), 2U);
+  EXPECT_EQ(round.outcome.parts[1].n_asked, 3U);
+  EXPECT_EQ(round.outcome.parts[1].n_drafted, 2U);
+  EXPECT_EQ(round.outcome.n_accepted, 2U);
+  EXPECT_EQ(round.outcome.rest_us, 915);
+  EXPECT_EQ(round.outcome.stall_us, 7);
+  EXPECT_EQ(round.outcome.missing_bytes, 4096);
+}
+
+TEST(TraceReader, NamesTheLineAndWhatIsWrong) {
+  EXPECT_THAT(error_of(""), HasSubstr("is empty"));
+  EXPECT_THAT(error_of(std::string(kRound) + "\n"), HasSubstr("t line 1 has no 'plan'"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("t line 1"));
+  EXPECT_THAT(error_of(text_of("{")), HasSubstr("t line 2"));
+  const std::vector<std::pair<std::string, std::string>> edits = {
+      {R"("position":15,)", ""},
+      {R"("position":15)", R"("position":-1)"},
+      {R"("accepted":2)", R"("accepted":4)"},
+      {R"("accepted":2)", R"("accepted":"two")"},
+      {R"("reason":"best")", R"("reason":"luck")"},
+      {R"("draft_us":80)", R"("draft_us":-80)"},
+      {R"("source":0)", R"("source":2)"},
+      {R"("depth":3)", R"("depth":65)"},
+      {R"("depth":3)", R"("depth":64)"},  // 65 in all
+      {R"("strength":3}])", R"("strength":4}])"},
+      {R"([null,{"n_tokens")", R"([{"n_tokens")"},
+      {"[3,2]", "[3,4]"},
+      {"[3,2]", "[4,2]"},
+      {"[3,2]", "[3]"},
+      {",[3,2]", ""},
+      {"1000.25", "-1"},
+      {"4096", "1e30"}};
+  for (const auto& [what, by] : edits) {
+    EXPECT_THAT(error_of(text_of(replaced(what, by))), HasSubstr("t line 2")) << what << " " << by;
+  }
+  // The second round must follow the first.
+  EXPECT_THAT(error_of(text_of(kRound) + kRound), HasSubstr("position is 15, expected 18"));
+}
+
+}  // namespace
+}  // namespace ft::engine
