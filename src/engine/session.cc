@@ -52,7 +52,8 @@ Session::Session(EngineCore& core, SessionOptions options)
       meter_(options.meter),
       planner_options_{.fixed_depth = options.draft_tokens},
       prediction_(options.prediction.begin(), options.prediction.end()),
-      source_names_(resolve_sources(options.sources, source_names(core.parts()), !prediction_.empty())),
+      source_names_(
+          resolve_sources(options.sources, source_names(core.parts()), !prediction_.empty())),
       sampler_(std::move(options.sampling), core.model().config().n_vocab),
       cache_(core.model().new_cache(core.parts().cache_options())),
       sources_(open_sources()),
@@ -205,7 +206,7 @@ speculation::PlanInputs Session::plan_inputs(std::size_t tokens_left) {
   for (const auto& source : sources_) offers_.push_back(source->offer(max_drafts));
   speculation::PlanInputs inputs{
       .max_drafts = max_drafts, .context = cache_->length(), .offers = offers_};
-  if (store_ != nullptr && !sources_.empty()) {
+  if (store_ != nullptr) {
     const auto rows = std::span(missing_bytes_).first(std::min(max_drafts + 1, kForecastRows));
     if (store_->forecast_missing(rows)) inputs.missing_bytes = rows;
   }
@@ -224,7 +225,7 @@ RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop)
     proposers.push_back({source_views_[part.source], part.depth});
     report.sources.push_back(proposers.back().source->name());
   }
-  const bool wants_hint = store_ != nullptr && max_drafts > 0 && store_->begin_round();
+  const bool wants_hint = store_ != nullptr && inputs.max_drafts > 0 && store_->begin_round();
   state_.hinter = wants_hint ? source_views_.front() : nullptr;
   report.result = speculation::decode_round(state_, proposers, stop);
   if (store_ != nullptr) store_->end_round();
