@@ -106,6 +106,20 @@ TEST_F(EarlierSessions, TheLatestStay) {
   for (const std::size_t n : {1u, 2u, 3u}) drafts_of_session(n, {1, 2, 3, 4, 5, 6, 7});
 }
 
+// Sessions end while another one stands in the texts that make room for theirs.
+TEST_F(EarlierSessions, MayBeDroppedWhileASessionFollowsThem) {
+  drafts_of_session(60, {1, 2, 3, 4, 5, 6});
+  const auto source = open(60);
+  EXPECT_THAT(drafts_after(*source, {9, 2, 3, 4}, 8), ElementsAre(5, 6));
+  for (Token i = 1; i < 9; ++i) {
+    const Token first = 20 * i;
+    drafts_of_session(60, {first + 1, first + 2, first + 3, first + 4, first + 5, first + 6});
+  }
+  EXPECT_THAT(drafts(*source, 8), IsEmpty()) << "what it stood in is gone";
+  drafts_of_session(60, {7, 2, 3, 4, 8, 8});
+  EXPECT_THAT(drafts_after(*source, {9, 2, 3, 4, 8}, 8), ElementsAre(8));
+}
+
 TEST(PredictionSource, ProposesThePredictionFromWhereTheOutputStands) {
   const std::vector<Token> expected = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto source = open("prediction", expected);

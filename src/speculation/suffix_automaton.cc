@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace ft::speculation {
@@ -102,7 +103,7 @@ SuffixAutomaton::Match SuffixAutomaton::advance(Match match, Token token) const 
     if (edge != kNone) return {edges_[edge].to, match.length + 1};
     if (match.state == 0) return {};
     match.state = states_[match.state].link;
-    match.length = states_[match.state].length;
+    match.length = std::min<std::size_t>(match.length, states_[match.state].length);
   }
 }
 

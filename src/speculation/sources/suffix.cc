@@ -6,6 +6,8 @@
 #include "speculation/suffix_automaton.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -16,6 +18,9 @@ constexpr std::string_view kName = "suffix";
 
 // Shorter matches are weak evidence, and `ngram` has them.
 constexpr std::size_t kLeastMatch = 3;
+
+// Longer matches are no better evidence.
+constexpr std::size_t kRefollowed = 64;
 
 // Between the texts of two sessions.
 constexpr Token kSeparator = -1;
@@ -30,13 +35,19 @@ std::size_t strength_of(std::size_t match_length) {
 struct EarlierSessions {
   std::size_t max_tokens = 0;
   SuffixAutomaton texts;
+  std::uint64_t generation = 0;  // of `texts`: a match in an earlier one means nothing
 
   void add(TokenSpan text) {
     text = text.last(std::min(text.size(), max_tokens / 2));
     if (text.empty()) return;
     if (texts.size() + text.size() + 1 > max_tokens) forget();
+    ++generation;
     for (const Token token : text) texts.push_back(token);
     texts.push_back(kSeparator);
+  }
+  void clear() {
+    texts = {};
+    ++generation;
   }
 
  private:
@@ -53,12 +64,14 @@ struct EarlierSessions {
 
 class SuffixSource final : public DraftSource {
  public:
-  explicit SuffixSource(std::shared_ptr<EarlierSessions> earlier) : earlier_(std::move(earlier)) {}
+  explicit SuffixSource(std::shared_ptr<EarlierSessions> earlier) : earlier_(std::move(earlier)) {
+    if (earlier_) generation_ = earlier_->generation;
+  }
   ~SuffixSource() override {
     try {
       if (earlier_) earlier_->add(own_.tokens());
     } catch (...) {  // out of memory: nothing is remembered
-      earlier_->texts = {};
+      earlier_->clear();
     }
   }
   SuffixSource(const SuffixSource&) = delete;
@@ -75,6 +88,7 @@ class SuffixSource final : public DraftSource {
       own_ = {};
       match_earlier_ = {};
     }
+    follow_earlier();
     for (std::size_t i = own_.size(); i < now.size(); ++i) {
       own_.push_back(now[i]);
       if (earlier_) match_earlier_ = earlier_->texts.advance(match_earlier_, now[i]);
@@ -82,6 +96,7 @@ class SuffixSource final : public DraftSource {
   }
 
   std::optional<Offer> offer(std::size_t max_tokens) override {
+    follow_earlier();
     const Place place = find({});
     const std::size_t n = place.length < kLeastMatch ? 0 : available(place, max_tokens);
     return Offer{n, strength_of(place.length)};
@@ -89,6 +104,7 @@ class SuffixSource final : public DraftSource {
 
   Draft propose(const DraftRequest& request, std::stop_token /*stop*/) override {
     Draft draft;
+    follow_earlier();
     const Place place = find(request.ahead);
     if (place.length < kLeastMatch) return draft;
     const std::size_t n = available(place, request.max_tokens);
@@ -114,6 +130,17 @@ class SuffixSource final : public DraftSource {
     bool is_own = true;
   };
 
+  // Another session may have ended meanwhile, its text been added and old ones dropped.
+  void follow_earlier() {
+    if (!earlier_ || generation_ == earlier_->generation) return;
+    generation_ = earlier_->generation;
+    match_earlier_ = {};
+    const TokenSpan text = own_.tokens();
+    for (const Token token : text.last(std::min(text.size(), kRefollowed))) {
+      match_earlier_ = earlier_->texts.advance(match_earlier_, token);
+    }
+  }
+
   // The longer of both matches behind `ahead`.
   Place find(TokenSpan ahead) const {
     if (own_.size() == 0) return {};
@@ -137,6 +164,7 @@ class SuffixSource final : public DraftSource {
   SuffixAutomaton own_;
   std::shared_ptr<EarlierSessions> earlier_;  // null: nothing is remembered
   SuffixAutomaton::Match match_earlier_;
+  std::uint64_t generation_ = 0;  // of the texts that it is a match in
 };
 
 /// Sources open and close on one thread, one at a time.
