@@ -25,12 +25,14 @@ namespace ft::e2e {
 namespace {
 
 constexpr const char* kModel = FT_SOURCE_DIR "/models/glm-mini";
+constexpr const char* kDraftModel = FT_SOURCE_DIR "/models/glm-mini-draft";
 
 foretoken::Engine open(std::size_t n_threads, const std::string& kv_type) {
   foretoken::EngineOptions options;
   options.model_path = kModel;
   options.kv_type = kv_type;
   options.n_threads = n_threads;
+  options.draft_model = kDraftModel;
   return foretoken::Engine::open(options);
 }
 
@@ -70,7 +72,8 @@ foretoken::GenerationRequest request_of(Law law,
   return request;
 }
 
-const std::vector<std::vector<std::string>> kSourceLists = {{"mtp"}, {"ngram"}, {"mtp", "ngram"}};
+const std::vector<std::vector<std::string>> kSourceLists = {
+    {"mtp"}, {"draft"}, {"prediction"}, {"ngram", "suffix"}, {"auto"}};
 
 std::string describe(const foretoken::GenerationRequest& request) {
   std::string out = "chunk " + std::to_string(request.prefill_chunk) + ", depth " +
@@ -99,6 +102,8 @@ TEST_P(Exactness, StoryOverSourcesDepthsAndChunks) {
   ASSERT_EQ(base.token_ids.size(), 40U);
 
   foretoken::Engine engine = open(n_threads, kv_type);
+  request.prediction = base.token_ids;
+  for (std::size_t i = 7; i < request.prediction.size(); i += 11) ++request.prediction[i];
   std::size_t n_accepted = 0;
   for (const std::size_t chunk : {1, 7, 512}) {
     request.prefill_chunk = chunk;
@@ -142,7 +147,7 @@ TEST_P(ExactnessBeyondTopK, LongPrompt) {
       for (const std::size_t chunk : {1, 7, 512}) {
         request.prefill_chunk = chunk;
         for (const std::size_t depth : {0, 1, 4, 8}) {
-          request.speculate = {"mtp", "ngram"};
+          request.speculate = {"mtp", "draft", "suffix", "ngram"};
           request.draft_tokens = depth;
           expect_same(base, run(engine, request), describe(request));
         }
