@@ -306,52 +306,84 @@ std::optional<RoundPlanner::Choice> RoundPlanner::neighbour(const PlanInputs& in
   return std::nullopt;
 }
 
-// What to measure instead of `chosen`: the baseline, another source at its best or a neighbour in
-// depth. Of those that the budget can pay for, the one that has waited longest.
+// What to measure instead of `chosen`. What is hardly known comes first, then, at intervals, what
+// has waited longest; all as far as the budget can pay for it.
 std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs,
                                                         const Choice& chosen,
                                                         Range depths) const {
   if (depths.max == 0) return std::nullopt;
-  const double baseline = rest_us(inputs, 0);
-  const double budget_us = kRegretBudget * elapsed_us_ + kRegretAllowance * baseline - regret_us_;
-  const auto is_affordable = [&](const Choice& choice) {
-    const double regret_us = choice.cost_us - choice.tokens / chosen.rate();
-    return std::clamp(regret_us, 0.0, baseline) <= budget_us;
-  };
+  Candidates candidates{.chosen = chosen,
+                        .pair = best_pair(inputs, depths),
+                        .next = neighbour(inputs, chosen, depths),
+                        .baseline_us = rest_us(inputs, 0)};
+  if (chosen.parts.size() >= 2) candidates.pair.reset();
+  candidates.budget_us =
+      kRegretBudget * elapsed_us_ + kRegretAllowance * candidates.baseline_us - regret_us_;
+  if (auto trial = first_trial(inputs, candidates, depths)) return trial;
+  if (n_rounds_ - last_probe_ < kYoungInterval) return std::nullopt;
+  if (auto young = youngest(inputs, candidates, depths)) return young;
+  if (n_rounds_ - last_probe_ < kProbeInterval) return std::nullopt;
+  return longest_waiting(inputs, candidates, depths);
+}
+
+bool RoundPlanner::Candidates::is_affordable(const Choice& choice) const {
+  const double regret_us = choice.cost_us - choice.tokens / chosen.rate();
+  return std::clamp(regret_us, 0.0, baseline_us) <= budget_us;
+}
+
+const RoundPlanner::Source& RoundPlanner::tail_of(const Choice& pair) const {
+  return sources_[pair.parts.back().source];
+}
+
+// A probe that went well, once more; then pairs and sources that were not asked often enough.
+std::optional<RoundPlanner::Choice> RoundPlanner::first_trial(const PlanInputs& inputs,
+                                                              const Candidates& candidates,
+                                                              Range depths) const {
+  const Choice& chosen = candidates.chosen;
   if (retry_ && retry_->depth <= depths.max && !chosen.is_of(retry_->source)) {
     const Choice again = price(inputs, retry_->source, retry_->depth).back();
-    if (!again.parts.empty() && is_affordable(again)) return again;
+    if (!again.parts.empty() && candidates.is_affordable(again)) return again;
   }
-  std::optional<Choice> pair = best_pair(inputs, depths);
-  const auto tail_of = [&](const Choice& choice) -> const Source& {
-    return sources_[choice.parts.back().source];
-  };
-  const bool tries_pair = pair && chosen.parts.size() < 2;
-  if (tries_pair && tail_of(*pair).n_as_tail < kTrials && is_affordable(*pair)) return pair;
+  const std::optional<Choice>& pair = candidates.pair;
+  if (pair && tail_of(*pair).n_as_tail < kTrials && candidates.is_affordable(*pair)) return pair;
   const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     if (chosen.is_of(source) || sources_[source].n_asked >= kTrials) continue;
     const Choice trial = best_depth(inputs, source, drafting);
-    if (!trial.parts.empty() && is_affordable(trial)) return trial;
+    if (!trial.parts.empty() && candidates.is_affordable(trial)) return trial;
   }
-  if (n_rounds_ - last_probe_ < kYoungInterval) return std::nullopt;
+  return std::nullopt;
+}
+
+// The baseline or the neighbour in depth, if its width was hardly measured.
+std::optional<RoundPlanner::Choice> RoundPlanner::youngest(const PlanInputs& inputs,
+                                                           const Candidates& candidates,
+                                                           Range depths) const {
+  if (candidates.budget_us < 0) return std::nullopt;
   const auto is_young = [&](std::size_t n_drafts) {
     return rest_cost_.at(inputs.context).n_observed(n_drafts + 1) < kTrials;
   };
-  if (depths.min == 0 && is_young(0) && n_rounds_ >= kSettling && !is_young(chosen.depth()) &&
-      budget_us >= 0)
+  if (depths.min == 0 && is_young(0) && n_rounds_ >= kSettling &&
+      !is_young(candidates.chosen.depth()))
     return draft_nothing(inputs);
-  std::optional<Choice> next = neighbour(inputs, chosen, depths);
-  if (next && is_young(next->depth()) && budget_us >= 0) return next;
-  if (n_rounds_ - last_probe_ < kProbeInterval) return std::nullopt;
+  const std::optional<Choice>& next = candidates.next;
+  return next && is_young(next->depth()) ? next : std::nullopt;
+}
+
+// The baseline, another source at its best, a pair or the neighbour in depth.
+std::optional<RoundPlanner::Choice> RoundPlanner::longest_waiting(const PlanInputs& inputs,
+                                                                  const Candidates& candidates,
+                                                                  Range depths) const {
+  const Choice& chosen = candidates.chosen;
   std::optional<Choice> longest;
   std::uint64_t waited = kProbeInterval - 1;
   const auto consider = [&](const Choice& choice, std::uint64_t last_round) {
-    if (n_rounds_ - last_round <= waited || !is_affordable(choice)) return;
+    if (n_rounds_ - last_round <= waited || !candidates.is_affordable(choice)) return;
     waited = n_rounds_ - last_round;
     longest = choice;
   };
   if (depths.min == 0 && chosen.depth() > 0) consider(draft_nothing(inputs), last_baseline_);
+  const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     if (chosen.is_of(source)) continue;
     const Choice other = best_depth(inputs, source, drafting);
@@ -360,8 +392,8 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
     if (depths.min == 0 && chosen.depth() == 0)
       consider(price(inputs, source, 1).back(), sources_[source].last_asked[1]);
   }
-  if (tries_pair) consider(*pair, tail_of(*pair).last_as_tail);
-  if (next) consider(*next, last_neighbour_);
+  if (candidates.pair) consider(*candidates.pair, tail_of(*candidates.pair).last_as_tail);
+  if (candidates.next) consider(*candidates.next, last_neighbour_);
   return longest;
 }
 

@@ -153,6 +153,20 @@ class RoundPlanner {
                                   const Choice& chosen,
                                   Range depths) const;
   std::optional<Choice> probe(const PlanInputs& inputs, const Choice& chosen, Range depths) const;
+  // What a probe picks from; unset where there is none.
+  struct Candidates {
+    const Choice& chosen;
+    std::optional<Choice> pair;
+    std::optional<Choice> next;  // neighbour()
+    double baseline_us = 0;
+    double budget_us = 0;
+    bool is_affordable(const Choice& choice) const;
+  };
+  using Probe = std::optional<Choice>;
+  Probe first_trial(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
+  Probe youngest(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
+  Probe longest_waiting(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
+  const Source& tail_of(const Choice& pair) const;
   void record_drafts(const RoundPlan& plan, const RoundOutcome& outcome);
   void record_choice(const RoundPlan& plan, const RoundOutcome& outcome);
 
