@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# The tests that CI has no time for: all tests (they cover every instruction set of this processor), the kernels on NEON under
-# emulation, ten minutes of fuzzing.
+# What CI has no time for: all tests (they cover every instruction set of this processor), the static analyzer, the kernels on
+# NEON under emulation, ten minutes of fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh slow
 make test
+
+echo "--- clang-tidy with the static analyzer"
+tools/setup.sh check
+tools/check.sh analyze
 
 echo "--- NEON under qemu-user: base, tensor, kernels"
 cmake --preset neon -DFT_TESTS=ON >/dev/null
