@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,16 +51,36 @@ std::vector<Token> drafts_after(DraftSource& source,
 
 TEST(SuffixSource, ProposesWhatFollowedTheLongestRepeatedEnd) {
   const auto source = open("suffix");
-  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 5, 6, 1, 2, 3}, 4), ElementsAre(4, 5, 6, 1));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 5, 6, 1, 2, 3}, 4), ElementsAre(4, 5, 6));
   EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 7, 9, 2, 3, 4, 8, 5, 1, 2, 3, 4}, 2),
               ElementsAre(7, 9));
-  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 1, 2, 1, 2}, 5), ElementsAre(1, 2, 1, 2, 1));
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 1, 2, 1, 2, 1}, 5), ElementsAre(2, 1, 2, 1, 2));
 }
 
-TEST(SuffixSource, ProposesNothingAfterAShortMatch) {
+TEST(SuffixSource, ProposesLittleAfterAShortMatch) {
   const auto source = open("suffix");
-  EXPECT_THAT(drafts_after(*source, {1, 2, 5, 6, 1, 2}, 4), IsEmpty());
   EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 5), IsEmpty());
+  EXPECT_THAT(drafts_after(*source, {1, 5, 6, 1}, 5), IsEmpty());
+  EXPECT_THAT(drafts_after(*source, {1, 2, 5, 6, 1, 2}, 5), ElementsAre(5, 6));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 5, 6, 1, 2}, 1), ElementsAre(5));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 8, 1, 2, 3, 4}, 6), ElementsAre(8, 1, 2, 3));
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5}, 6),
+              ElementsAre(8, 1, 2, 3, 4, 5));
+}
+
+TEST(SuffixSource, AnOfferTellsHowLongTheMatchIs) {
+  const auto source = open("suffix");
+  std::vector<Token> text(12);
+  std::iota(text.begin(), text.end(), 0);
+  text.push_back(50);
+  const std::vector<std::size_t> strengths = {0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 3, 3};
+  for (Token length = 1; length <= 11; ++length) {
+    text.push_back(length - 1);
+    show(*source, text);
+    EXPECT_EQ(source->offer(4)->strength, strengths.at(static_cast<std::size_t>(length)));
+    EXPECT_EQ(source->offer(4)->n_tokens,
+              length < 2 ? 0u : std::min<std::size_t>(4, text.back() + 1));
+  }
 }
 
 TEST(SuffixSource, ForgetsWhatTheSessionTookBack) {

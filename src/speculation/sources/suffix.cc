@@ -16,8 +16,12 @@ namespace {
 
 constexpr std::string_view kName = "suffix";
 
-// Shorter matches are weak evidence, and `ngram` has them.
-constexpr std::size_t kLeastMatch = 3;
+// A match of one token tells next to nothing.
+constexpr std::size_t kLeastMatch = 2;
+
+// A shorter match is followed for as many tokens as it is long: longer drafts after weak evidence
+// cost more rows than they win. Figures: docs/speculation.md.
+constexpr std::size_t kStrongMatch = 5;
 
 // Longer matches are no better evidence.
 constexpr std::size_t kRefollowed = 64;
@@ -26,9 +30,14 @@ constexpr std::size_t kRefollowed = 64;
 constexpr Token kSeparator = -1;
 
 std::size_t strength_of(std::size_t match_length) {
-  if (match_length < 5) return 0;
-  if (match_length < 8) return 1;
-  return match_length < 16 ? 2 : 3;
+  if (match_length < 3) return 0;
+  if (match_length < kStrongMatch) return 1;
+  return match_length < 10 ? 2 : 3;
+}
+
+std::size_t worthwhile_drafts(std::size_t match_length, std::size_t max_tokens) {
+  if (match_length < kLeastMatch) return 0;
+  return match_length < kStrongMatch ? std::min(match_length, max_tokens) : max_tokens;
 }
 
 /// The texts of earlier sessions, at most `max_tokens` of them.
@@ -98,15 +107,13 @@ class SuffixSource final : public DraftSource {
   std::optional<Offer> offer(std::size_t max_tokens) override {
     follow_earlier();
     const Place place = find({});
-    const std::size_t n = place.length < kLeastMatch ? 0 : available(place, max_tokens);
-    return Offer{n, strength_of(place.length)};
+    return Offer{available(place, max_tokens), strength_of(place.length)};
   }
 
   Draft propose(const DraftRequest& request, std::stop_token /*stop*/) override {
     Draft draft;
     follow_earlier();
     const Place place = find(request.ahead);
-    if (place.length < kLeastMatch) return draft;
     const std::size_t n = available(place, request.max_tokens);
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t from = place.follower + i;
@@ -155,10 +162,11 @@ class SuffixSource final : public DraftSource {
   }
 
   static std::size_t available(const Place& place, std::size_t max_tokens) {
-    if (place.is_own) return max_tokens;
+    const std::size_t n = worthwhile_drafts(place.length, max_tokens);
+    if (place.is_own || n == 0) return n;
     const TokenSpan rest = place.text.subspan(place.follower);
     const auto end = std::find(rest.begin(), rest.end(), kSeparator);
-    return std::min(max_tokens, static_cast<std::size_t>(end - rest.begin()));
+    return std::min(n, static_cast<std::size_t>(end - rest.begin()));
   }
 
   SuffixAutomaton own_;
