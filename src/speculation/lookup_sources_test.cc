@@ -147,14 +147,40 @@ TEST(PredictionSource, ProposesThePredictionFromWhereTheOutputStands) {
   EXPECT_THAT(drafts_after(*source, {9}, 3), ElementsAre(1, 2, 3));
   EXPECT_THAT(drafts_after(*source, {9, 1, 2, 3}, 9), ElementsAre(4, 5, 6, 7, 8));
   EXPECT_THAT(drafts_after(*source, {9, 1, 2, 15}, 3), IsEmpty());
-  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 15, 4}, 2), ElementsAre(5, 6)) << "replaced";
-  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 14, 15, 3}, 2), ElementsAre(4, 5)) << "inserted";
-  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 6}, 2), ElementsAre(7, 8)) << "deleted";
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 15, 4}, 2), ElementsAre(5)) << "replaced";
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 14, 15, 3}, 2), ElementsAre(4)) << "inserted";
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 6}, 2), ElementsAre(7)) << "deleted";
   EXPECT_THAT(drafts_after(*source, {9, 1, 2, 3, 4, 5, 2, 3}, 2), ElementsAre(4, 5)) << "repeated";
   EXPECT_THAT(drafts_after(*source, {9, 1, 2, 15, 4, 5, 6}, 3), ElementsAre(7, 8));
   EXPECT_THAT(drafts_after(*source, {9, 1, 2}, 2), ElementsAre(3, 4)) << "taken back";
   EXPECT_THAT(drafts(*source, 2, std::vector<Token>{3, 4}), ElementsAre(5, 6));
   EXPECT_THAT(drafts(*source, 2), ElementsAre(3, 4));
+}
+
+// After the two have parted: as many as agree since, until four do.
+TEST(PredictionSource, TrustsAPlaceAsFarAsItAgrees) {
+  std::vector<Token> expected(40);
+  std::iota(expected.begin(), expected.end(), 1);
+  const auto source = open("prediction", expected);
+  std::vector<Token> output = {99};
+  show(*source, output);
+  EXPECT_EQ(drafts(*source, 9).size(), 9u) << "the start";
+  output.push_back(60);
+  const std::vector<std::size_t> sizes = {0, 1, 2, 3, 9, 9};
+  const std::vector<std::size_t> strengths = {0, 0, 1, 1, 2, 2};
+  for (std::size_t n = 0; n < sizes.size(); ++n) {
+    if (n > 0) output.push_back(static_cast<Token>(4 + n));
+    show(*source, output);
+    EXPECT_EQ(drafts(*source, 9).size(), sizes[n]) << n;
+    EXPECT_EQ(source->offer(9)->n_tokens, sizes[n]) << n;
+    EXPECT_EQ(source->offer(9)->strength, strengths[n]) << n;
+  }
+  for (Token token = 10; token < 20; ++token) output.push_back(token);
+  show(*source, output);
+  EXPECT_EQ(source->offer(9)->strength, 2u);
+  output.push_back(20);
+  show(*source, output);
+  EXPECT_EQ(source->offer(9)->strength, 3u) << "16 agree";
 }
 
 TEST(PredictionSource, AnEmptyPredictionIsSilent) {

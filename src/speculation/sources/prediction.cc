@@ -19,9 +19,13 @@ constexpr std::size_t kMaxEvidence = 8;
 // Places that are looked at, the nearest first: a common token has thousands.
 constexpr std::size_t kMaxPlaces = 64;
 
+// With fewer tokens that agree a draft is as long as they are: longer ones after weak evidence cost
+// more rows than they win. Figures: docs/speculation.md.
+constexpr std::size_t kStrongMatch = 4;
+
 std::size_t strength_of(std::size_t n_agreed) {
   if (n_agreed < 2) return 0;
-  if (n_agreed < 4) return 1;
+  if (n_agreed < kStrongMatch) return 1;
   return n_agreed < 16 ? 2 : 3;
 }
 
@@ -49,7 +53,7 @@ class PredictionSource final : public DraftSource {
   }
 
   std::optional<Offer> offer(std::size_t max_tokens) override {
-    return Offer{n_left(place_, max_tokens), strength_of(place_.n_agreed)};
+    return Offer{n_worthwhile(place_, max_tokens), strength_of(place_.n_agreed)};
   }
 
   Draft propose(const DraftRequest& request, std::stop_token /*stop*/) override {
@@ -65,21 +69,24 @@ class PredictionSource final : public DraftSource {
     }
     const auto begin = prediction_.begin() + static_cast<std::ptrdiff_t>(place.next);
     Draft draft;
-    draft.tokens.assign(begin,
-                        begin + static_cast<std::ptrdiff_t>(n_left(place, request.max_tokens)));
+    draft.tokens.assign(
+        begin, begin + static_cast<std::ptrdiff_t>(n_worthwhile(place, request.max_tokens)));
     return draft;
   }
 
  private:
   /// Where in the prediction the text is.
   struct Place {
-    std::size_t next = 0;      // the token that should come; where it was lost if it is
-    std::size_t n_agreed = 2;  // tokens in a row that came as predicted; at the start it is trusted
+    std::size_t next = 0;  // the token that should come; where it was lost if it is
+    // Tokens in a row that came as predicted; at the start it is trusted.
+    std::size_t n_agreed = kStrongMatch;
     bool is_lost = false;
   };
 
-  std::size_t n_left(const Place& place, std::size_t max_tokens) const {
-    return place.is_lost ? 0 : std::min(max_tokens, prediction_.size() - place.next);
+  std::size_t n_worthwhile(const Place& place, std::size_t max_tokens) const {
+    if (place.is_lost) return 0;
+    if (place.n_agreed < kStrongMatch) max_tokens = std::min(max_tokens, place.n_agreed);
+    return std::min(max_tokens, prediction_.size() - place.next);
   }
 
   // After one more token, the last of `text`.
