@@ -24,6 +24,9 @@ using speculation::RoundOutcome;
 using speculation::RoundPlan;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+// A round takes a few thousand bytes.
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxSources = 16;  // more than there are; pairs of them are tried
 constexpr std::size_t kMaxPosition = std::size_t{1} << 40;
 constexpr double kMaxNumber = 1e18;
 
@@ -80,8 +83,16 @@ speculation::PlanReason to_reason(const std::string& text, const std::string& wh
 RecordedTrace read_header(const json::Value& line, const std::string& where) {
   RecordedTrace out;
   const Fields plan = Fields(line, where).object("plan");
-  for (const json::Value& name : plan.array("sources")) {
-    out.sources.push_back(name.as_string(plan.where("sources")));
+  const json::Array& names = plan.array("sources");
+  if (names.size() > kMaxSources) {
+    fail(
+        "{} has {} entries, expected at most {}", plan.where("sources"), names.size(), kMaxSources);
+  }
+  for (const json::Value& value : names) {
+    const std::string& name = value.as_string(plan.where("sources"));
+    if (std::ranges::find(out.sources, name) != out.sources.end())
+      fail("{} has {} twice", plan.where("sources"), in_quotes(name));
+    out.sources.push_back(name);
   }
   if (plan.find("draft_tokens") != nullptr) {
     out.options.fixed_depth = plan.count("draft_tokens", kMaxDraftTokens);
@@ -120,6 +131,7 @@ void read_chosen(const Fields& chosen, std::size_t n_sources, RoundPlan& plan) {
     if (part.source >= n_sources)
       fail("{} is {}, the trace names {} sources", fields.where("source"), part.source, n_sources);
     part.depth = fields.count("depth", kMaxDraftTokens);
+    if (part.depth == 0) fail("{} is 0, expected at least 1", fields.where("depth"));
     if (fields.find("strength") != nullptr)
       part.strength = fields.count("strength", Offer::kStrengths - 1);
     plan.parts.push_back(part);
@@ -188,6 +200,12 @@ RecordedTrace parse_trace(std::string_view text, std::string_view what) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::string where = fmt::format("{} line {}", what, n_line);
+    if (line.size() > kMaxLineBytes) {
+      fail("{} has {} bytes, expected at most {}: is it a trace of generate --trace?",
+           where,
+           line.size(),
+           kMaxLineBytes);
+    }
     const json::Value value = json::parse(line, where);
     if (!out) {
       out = read_header(value, where);

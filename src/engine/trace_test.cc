@@ -69,6 +69,22 @@ TEST(TraceReader, ReadsAllThatThePlannerWasTold) {
   EXPECT_EQ(round.outcome.missing_bytes, 4096);
 }
 
+TEST(TraceReader, BoundsWhatATraceMayAskFor) {
+  const auto header_of = [](std::size_t n, const auto& name_of) {
+    std::string names;
+    for (std::size_t i = 0; i < n; ++i) names += (i > 0 ? "," : "") + name_of(i);
+    return R"({"plan":{"sources":[)" + names + R"(],"draft_tokens":null,"max_depth":16}})" + "\n";
+  };
+  const auto numbered = [](std::size_t i) { return "\"s" + std::to_string(i) + "\""; };
+  EXPECT_EQ(parse_trace(header_of(16, numbered), "t").sources.size(), 16U);
+  EXPECT_THAT(error_of(header_of(17, numbered)),
+              HasSubstr("plan: sources has 17 entries, expected at most 16"));
+  EXPECT_THAT(error_of(header_of(2, [](std::size_t) { return std::string("\"mtp\""); })),
+              HasSubstr("plan: sources has 'mtp' twice"));
+  EXPECT_THAT(error_of(std::string(kHeader) + "\n" + std::string((1U << 20U) + 1, ' ')),
+              HasSubstr("t line 2 has 1048577 bytes, expected at most 1048576"));
+}
+
 TEST(TraceReader, NamesTheLineAndWhatIsWrong) {
   EXPECT_THAT(error_of(""), HasSubstr("is empty"));
   EXPECT_THAT(error_of(std::string(kRound) + "\n"), HasSubstr("t line 1 has no 'plan'"));
@@ -82,6 +98,7 @@ TEST(TraceReader, NamesTheLineAndWhatIsWrong) {
       {R"("reason":"best")", R"("reason":"luck")"},
       {R"("draft_us":80)", R"("draft_us":-80)"},
       {R"("source":0)", R"("source":2)"},
+      {R"("depth":3)", R"("depth":0)"},
       {R"("depth":3)", R"("depth":65)"},
       {R"("depth":3)", R"("depth":64)"},  // 65 in all
       {R"("strength":3}])", R"("strength":4}])"},
