@@ -84,6 +84,7 @@ class Benchmark {
                           std::any_of(options_.speculate.begin(),
                                       options_.speculate.end(),
                                       [](const auto& setting) { return setting != "none"; });
+    if (!wanted.plans_drafts) wanted.draft_model.clear();
     foretoken::Engine engine = foretoken::Engine::open(wanted);
     std::vector<BenchResult> results = lay_out(engine);
     MachineWatch watch(engine.model().n_threads, probe_bytes);

@@ -231,7 +231,10 @@ std::string outlook_text(const engine::ModelPlan& plan,
 int run(const PlanOptions& options) {
   foretoken::EngineOptions wanted = engine_options(options.model);
   wanted.plans_drafts = options.speculate != std::vector<std::string>{"none"};
-  if (!wanted.plans_drafts) wanted.draft_format = "stored";
+  if (!wanted.plans_drafts) {
+    wanted.draft_format = "stored";
+    wanted.draft_model.clear();
+  }
   const engine::ModelPlan plan = engine::plan_model(wanted);
   if (!plan.parts.memory.refusal.empty()) fail("{}", plan.parts.memory.refusal);
   const Outlook outlook = outlook_of(plan);

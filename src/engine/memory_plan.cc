@@ -1,8 +1,10 @@
 #include "engine/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,6 +32,24 @@ constexpr std::size_t kLeastContext = 16;
 // round's work.
 constexpr std::size_t kDraftRows = 4;
 constexpr std::uint64_t kDraftPart = 8;  // and at most this part of the pool
+
+constexpr std::string_view kDraftModel = "draft model";
+constexpr std::string_view kDraftHistory = "draft history";
+
+/// An option that decoding can do without, and the term that is there for it.
+struct Spare {
+  std::string_view term;
+  std::string_view option;
+  void (*leave_out)(MemoryPlanRequest& request);
+};
+constexpr std::array kSpares = {
+    Spare{kDraftModel,
+          "--draft-model",
+          [](MemoryPlanRequest& request) { request.draft_model_needs_of = nullptr; }},
+    Spare{kDraftHistory,
+          "--draft-history",
+          [](MemoryPlanRequest& request) { request.history_bytes = 0; }},
+};
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
   return a - std::min(a, b);
@@ -101,6 +121,7 @@ class Layout {
       if (request.lookup_bytes_of) {
         add("lookup tables", request.lookup_bytes_of(request.use.context));
       }
+      add(kDraftHistory, request.history_bytes);
     }
     add("workspaces", needs.workspace_bytes);
     if (request.draft_model_needs_of) add_draft_model();
@@ -138,6 +159,10 @@ class Layout {
   std::uint64_t& term(std::string_view name) {
     return std::ranges::find(plan_.terms, name, &MemoryTerm::name)->bytes;
   }
+  std::uint64_t bytes_of(std::string_view name) const {
+    const auto found = std::ranges::find(plan_.terms, name, &MemoryTerm::name);
+    return found == plan_.terms.end() ? 0 : found->bytes;
+  }
 
   void add_draft_model() {
     models::MemoryUse use = request_.use;
@@ -149,7 +174,7 @@ class Layout {
       bytes += tier->packed_bytes;
       plan_.mapped_bytes += minus(tier->stored_bytes, tier->packed_bytes);
     }
-    add("draft model", bytes);
+    add(kDraftModel, bytes);
   }
 
   void set_budget() {
@@ -199,10 +224,10 @@ class Layout {
         is_mapped_largest ? std::string_view("the weights in the page cache") : largest->name,
         text_of(is_mapped_largest ? plan_.mapped_bytes : largest->bytes));
     const std::vector<std::string> ways = changes();
-    if (!ways.empty()) return out + fmt::format("use {}", fmt::join(ways, ", or "));
+    if (!ways.empty()) return out + fmt::format("use {}", fmt::join(ways, ", or ")) + savings();
     const std::string all = all_changes();
-    if (!all.empty()) return out + fmt::format("use {} together", all);
-    return out + "no smaller setting fits: free memory, or use a smaller format";
+    if (!all.empty()) return out + fmt::format("use {} together", all) + savings();
+    return out + "no smaller setting fits: free memory, or use a smaller format" + savings();
   }
 
   std::string where() const {
@@ -230,6 +255,10 @@ class Layout {
     models::MemoryUse undrafted = use;
     undrafted.drafts = false;
     if (use.drafts && fits_with(undrafted, plan_.streams)) out.emplace_back("--speculate none");
+    for (const Spare& spare : kSpares) {
+      if (fits_without(spare))
+        out.push_back(fmt::format("no {} ({})", spare.option, text_of(bytes_of(spare.term))));
+    }
     if (!plan_.streams && can_stream() && fits_with(use, true)) {
       out.emplace_back("--experts stream");
     }
@@ -250,12 +279,37 @@ class Layout {
     return context == 0 ? "" : out + fmt::format(", --context {}", context);
   }
 
-  /// Also if the process holds a little more next time.
+  /// What leaving out the options saves that are not among the changes.
+  std::string savings() const {
+    std::string out;
+    for (const Spare& spare : kSpares) {
+      const std::uint64_t bytes = bytes_of(spare.term);
+      if (bytes == 0 || fits_without(spare)) continue;
+      out += out.empty() ? "; leaving out " : ", ";
+      out += fmt::format("{} saves {}", spare.option, text_of(bytes));
+    }
+    return out;
+  }
+
+  bool fits_without(const Spare& spare) const {
+    if (bytes_of(spare.term) == 0) return false;
+    MemoryPlanRequest other = request_;
+    spare.leave_out(other);
+    return fits_later(std::move(other), plan_.streams);
+  }
+
   bool fits_with(const models::MemoryUse& use, bool streams) const {
     MemoryPlanRequest other = request_;
     other.use = use;
-    other.held_bytes += kHeldSlack;
-    return Layout(other, streams).fits();
+    // Nobody drafts: it is not loaded.
+    if (request_.use.drafts && !use.drafts) other.draft_model_needs_of = nullptr;
+    return fits_later(std::move(other), streams);
+  }
+
+  /// Also if the process holds a little more next time.
+  static bool fits_later(MemoryPlanRequest request, bool streams) {
+    request.held_bytes += kHeldSlack;
+    return Layout(request, streams).fits();
   }
 
   /// The largest value from `least` up to below that of `use` that fits, 0 if none does.

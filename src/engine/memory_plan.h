@@ -26,8 +26,9 @@ struct MemoryPlanRequest {
   std::function<models::MemoryNeeds(const models::MemoryUse&)> draft_model_needs_of;
   models::MemoryUse use;
   /// What draft sources that look things up hold, at most, with caches of so many positions; may be
-  /// empty. Counts where drafts are planned.
+  /// empty. Counts where drafts are planned, as does
   std::function<std::uint64_t(std::size_t context)> lookup_bytes_of;
+  std::uint64_t history_bytes = 0;  // what they keep of earlier requests
   ExpertPlacement experts = ExpertPlacement::kAuto;
   std::uint64_t budget_bytes = 0;  // 0: what the limits leave
   std::uint64_t held_bytes = 0;    // anonymous memory of the process now
@@ -65,8 +66,8 @@ struct MemoryPlan {
   SlotPlan draft;
   /// The smallest budget that these options can do with.
   std::uint64_t least_budget_bytes = 0;
-  /// One line: why it does not fit, the largest term, the smallest changes that would make it fit.
-  /// Empty: it fits.
+  /// One line: why it does not fit, the largest term, the smallest changes that would make it fit,
+  /// and what leaving out options that decoding can do without would save. Empty: it fits.
   std::string refusal;
 
   std::uint64_t planned_bytes() const noexcept;

@@ -82,6 +82,62 @@ TEST(MemoryPlan, CountsWhatLookupsHoldWhereDraftsArePlanned) {
   EXPECT_EQ(lookup_bytes(plan_memory(asked)), 0u);
 }
 
+/// A small second model: 30 Mi, and a tenth of the cache and the workspace.
+models::MemoryNeeds draft_model_needs_of(const models::MemoryUse& use) {
+  models::MemoryNeeds needs;
+  needs.packed_bytes = 30 * kMi;
+  needs.kv_bytes = use.context * 819;
+  needs.workspace_bytes = use.n_rows * 6554;
+  return needs;
+}
+
+MemoryPlanRequest drafting(std::uint64_t budget_bytes) {
+  MemoryPlanRequest out = streaming(budget_bytes);
+  out.draft_model_needs_of = draft_model_needs_of;
+  out.history_bytes = 12 * kMi;
+  return out;
+}
+
+TEST(MemoryPlan, RefusalNamesWhatEachOptionTakesThatCanBeLeftOut) {
+  const std::uint64_t least = plan_memory(drafting(kMi)).least_budget_bytes;
+  ASSERT_EQ(plan_memory(drafting(least)).refusal, "");
+
+  // A little short: leaving out any of them is enough.
+  const std::string little = plan_memory(drafting(least - 5 * kMi)).refusal;
+  EXPECT_EQ(little.find('\n'), std::string::npos);
+  EXPECT_THAT(little,
+              HasSubstr(", or no --draft-model (38.2 MB), or no --draft-history (12.6 MB)"));
+  EXPECT_THAT(little, Not(HasSubstr("leaving out")));
+
+  // The history alone is too little.
+  const std::string more = plan_memory(drafting(least - 30 * kMi)).refusal;
+  EXPECT_THAT(more, HasSubstr(", or no --draft-model (38.2 MB)"));
+  EXPECT_THAT(more, HasSubstr("; leaving out --draft-history saves 12.6 MB"));
+  MemoryPlanRequest without = drafting(least - 30 * kMi);
+  without.draft_model_needs_of = nullptr;
+  EXPECT_EQ(plan_memory(without).refusal, "");
+
+  // Either is: nothing but a larger budget helps.
+  const std::string most = plan_memory(drafting(60 * kMi)).refusal;
+  EXPECT_THAT(
+      most, HasSubstr("; leaving out --draft-model saves 38.2 MB, --draft-history saves 12.6 MB"));
+
+  // Nothing is said of what is not there.
+  const std::string none = plan_memory(streaming(60 * kMi)).refusal;
+  EXPECT_THAT(none, Not(HasSubstr("--draft-")));
+}
+
+TEST(MemoryPlan, WithoutDraftsNoDraftModelIsLoaded) {
+  const std::uint64_t least = plan_memory(drafting(kMi)).least_budget_bytes;
+  // The history and the model's own drafts are not enough.
+  const std::string refusal = plan_memory(drafting(least - 50 * kMi)).refusal;
+  EXPECT_THAT(refusal, HasSubstr("--speculate none"));
+  MemoryPlanRequest undrafted = drafting(least - 50 * kMi);
+  undrafted.use.drafts = false;
+  undrafted.draft_model_needs_of = nullptr;
+  EXPECT_EQ(plan_memory(undrafted).refusal, "");
+}
+
 TEST(MemoryPlan, KeepsExpertsResident_WhenTheyFit) {
   const MemoryPlan plan = plan_memory(request());
   EXPECT_EQ(plan.refusal, "");

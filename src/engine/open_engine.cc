@@ -107,9 +107,8 @@ MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
     };
   }
   request.use = use_of(options, parts);
-  request.lookup_bytes_of = [n_history = options.draft_history](std::size_t context) {
-    return speculation::lookup_bytes(context, n_history);
-  };
+  request.lookup_bytes_of = [](std::size_t context) { return speculation::lookup_bytes(context); };
+  request.history_bytes = speculation::history_bytes(options.draft_history);
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
   request.limits = io::memory_limits();

@@ -12,11 +12,14 @@ inline constexpr std::size_t kNgramBytesPerToken = 80;
 /// Two states, three edges of 16 bytes and the token with room for twice as many, nine slots.
 inline constexpr std::size_t kSuffixBytesPerToken = 208;
 
-/// Of the sessions of one engine, one at a time, with caches of `context` positions and the texts
-/// of earlier sessions, which count once more while the oldest are dropped.
-inline std::uint64_t lookup_bytes(std::size_t context, std::size_t history_tokens) {
-  return std::uint64_t{context} * (kNgramBytesPerToken + kSuffixBytesPerToken) +
-         std::uint64_t{history_tokens} * kSuffixBytesPerToken * 3 / 2;
+/// Of the sessions of one engine, one at a time, with caches of `context` positions.
+inline std::uint64_t lookup_bytes(std::size_t context) {
+  return std::uint64_t{context} * (kNgramBytesPerToken + kSuffixBytesPerToken);
+}
+
+/// Of the texts of earlier sessions, which count once more while the oldest are dropped.
+inline std::uint64_t history_bytes(std::size_t n_tokens) {
+  return std::uint64_t{n_tokens} * kSuffixBytesPerToken * 3 / 2;
 }
 
 }  // namespace ft::speculation
