@@ -56,12 +56,13 @@ class DrawingSource final : public DraftSource {
       }
       tokens.push_back(out.tokens.back());
     }
-    if (breaks_laws) out.laws.pop_back();
+    out.laws.resize(out.laws.size() + n_too_many - n_too_few);
     return out;
   }
 
   std::vector<DraftRequest> requests;  // their `ahead` is dead
-  bool breaks_laws = false;
+  std::size_t n_too_many = 0;          // numbers of its laws
+  std::size_t n_too_few = 0;
   bool has_raw_laws = false;  // planted bug: from before temperature and filters
 
  private:
@@ -323,6 +324,27 @@ TEST(RatioMode, AsksForLawsWithTheRoundAsAttempt) {
   }
 }
 
+// Of a draft that is no draw the walk is all that the attempt is for.
+TEST(RatioMode, WalksWithTheRoundAsAttempt) {
+  const FakeModel model = make_model();
+  std::size_t n_other = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    std::array<std::vector<Token>, 3> texts;
+    for (const std::size_t attempt : {0u, 1u, 2u}) {
+      Generation generation(model, options_for({}, seed));
+      FixedSource source;
+      generation.add_source(source);
+      generation.state().accept = sampling::AcceptMode::kRatio;
+      generation.state().n_rounds = attempt;
+      generation.prefill();
+      generation.round(&source, 2);
+      texts.at(attempt) = generation.tokens();
+    }
+    if (texts[1] != texts[0] || texts[2] != texts[0]) ++n_other;
+  }
+  EXPECT_GT(n_other, 20u);
+}
+
 TEST(RatioMode, LawsOfAWrongSizeFailTheRoundAndLeaveEverythingAsItWas) {
   const FakeModel model = make_model();
   const GenerationOptions options = options_for({}, 5);
@@ -332,15 +354,21 @@ TEST(RatioMode, LawsOfAWrongSizeFailTheRoundAndLeaveEverythingAsItWas) {
   generation.state().accept = sampling::AcceptMode::kRatio;
   generation.prefill();
   const std::vector<Token> before = generation.tokens();
-  source.breaks_laws = true;
-  try {
-    generation.round(&source, 2);
-    FAIL();
-  } catch (const LogicError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'drawing' returned laws of 15 numbers, expected 16"));
-  }
-  EXPECT_EQ(generation.tokens(), before);
-  source.breaks_laws = false;
+  const auto expect_refused = [&](const char* expected) {
+    try {
+      generation.round(&source, 2);
+      FAIL();
+    } catch (const LogicError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(expected));
+    }
+    EXPECT_EQ(generation.tokens(), before);
+  };
+  source.n_too_few = 1;
+  expect_refused("'drawing' returned laws of 15 numbers, expected 16");
+  source.n_too_few = 0;
+  source.n_too_many = 1;
+  expect_refused("'drawing' returned laws of 17 numbers, expected 16");
+  source.n_too_many = 0;
   EXPECT_GE(generation.round(&source, 2).n_committed, 1u);
 }
 
