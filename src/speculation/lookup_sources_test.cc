@@ -83,6 +83,15 @@ TEST(SuffixSource, AnOfferTellsHowLongTheMatchIs) {
   }
 }
 
+// The copy runs through the drafts ahead and into its own.
+TEST(SuffixSource, GoesOnBehindDraftsOfAPeriodicText) {
+  const auto source = open("suffix");
+  EXPECT_EQ(source->offer(4)->n_tokens, 0u) << "nothing is known yet";
+  show(*source, std::vector<Token>{9, 1, 2, 1, 2, 1, 2});
+  EXPECT_THAT(drafts(*source, 5, std::vector<Token>{1, 2}), ElementsAre(1, 2, 1, 2, 1));
+  EXPECT_THAT(drafts(*source, 5, std::vector<Token>{3}), IsEmpty());
+}
+
 TEST(SuffixSource, ForgetsWhatTheSessionTookBack) {
   const auto source = open("suffix");
   EXPECT_THAT(drafts_after(*source, {1, 2, 3, 4, 1, 2, 3}, 1), ElementsAre(4));
@@ -127,6 +136,51 @@ TEST_F(EarlierSessions, TheLatestStay) {
   for (const std::size_t n : {1u, 2u, 3u}) drafts_of_session(n, {1, 2, 3, 4, 5, 6, 7});
 }
 
+TEST_F(EarlierSessions, DoNotRunIntoEachOther) {
+  drafts_of_session(64, {1, 2, 3, 4});
+  drafts_of_session(64, {5, 6, 7, 8});
+  EXPECT_THAT(drafts_of_session(64, {9, 1, 2, 3}), ElementsAre(4));
+  EXPECT_THAT(drafts_of_session(64, {10, 1, 2, 3, 4}), IsEmpty());
+}
+
+// 14 tokens: two texts of six and what separates them.
+TEST_F(EarlierSessions, KeepTheirLaterHalfWhenTheyAreFull) {
+  drafts_of_session(14, {1, 2, 3, 4, 5, 6});
+  drafts_of_session(14, {21, 22, 23, 24, 25, 26});
+  const auto before = open(14);
+  EXPECT_THAT(drafts_after(*before, {1, 2, 3}, 8), ElementsAre(4, 5, 6));
+  drafts_of_session(14, {41, 42, 43, 44, 45, 46});
+  EXPECT_EQ(before->offer(8)->n_tokens, 0u) << "no longer there";
+  EXPECT_THAT(drafts_after(*before, {9, 21, 22}, 8), IsEmpty()) << "21 is gone";
+  EXPECT_THAT(drafts_after(*before, {9, 22, 23, 24}, 8), ElementsAre(25, 26));
+  EXPECT_THAT(drafts_after(*before, {9, 41, 42, 43}, 8), ElementsAre(44, 45, 46));
+}
+
+TEST_F(EarlierSessions, OfALongTextTheEndIsKept) {
+  std::vector<Token> text(20);
+  std::iota(text.begin(), text.end(), 1);
+  drafts_of_session(8, text);
+  const auto source = open(8);
+  EXPECT_THAT(drafts_after(*source, {30, 1, 2, 3}, 8), IsEmpty());
+  EXPECT_THAT(drafts_after(*source, {30, 15, 16, 17}, 8), IsEmpty());
+  EXPECT_THAT(drafts_after(*source, {30, 17, 18}, 8), ElementsAre(19, 20));
+}
+
+TEST_F(EarlierSessions, TheLongerMatchWinsAndOfEqualOnesTheSessionsOwn) {
+  drafts_of_session(64, {1, 2, 3, 4, 5, 30, 31, 32, 33, 34});
+  const auto source = open(64);
+  EXPECT_THAT(drafts_after(*source, {4, 5, 40, 1, 2, 3, 4, 5}, 2), ElementsAre(30, 31));
+  EXPECT_THAT(drafts_after(*source, {7, 4, 5, 40, 7, 4, 5}, 2), ElementsAre(40, 7));
+  EXPECT_THAT(drafts_after(*source, {4, 5, 40, 41, 4, 5}, 2), ElementsAre(40, 41));
+}
+
+TEST_F(EarlierSessions, AMatchEndsWithWhatTheSessionTookBack) {
+  drafts_of_session(64, {1, 2, 3, 4, 5, 6});
+  const auto source = open(64);
+  EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 8), ElementsAre(4, 5, 6));
+  EXPECT_THAT(drafts_after(*source, {4}, 8), IsEmpty());
+}
+
 // Sessions end while another one stands in the texts that make room for theirs.
 TEST_F(EarlierSessions, MayBeDroppedWhileASessionFollowsThem) {
   drafts_of_session(60, {1, 2, 3, 4, 5, 6});
@@ -139,6 +193,7 @@ TEST_F(EarlierSessions, MayBeDroppedWhileASessionFollowsThem) {
   EXPECT_THAT(drafts(*source, 8), IsEmpty()) << "what it stood in is gone";
   drafts_of_session(60, {7, 2, 3, 4, 8, 8});
   EXPECT_THAT(drafts_after(*source, {9, 2, 3, 4, 8}, 8), ElementsAre(8));
+  EXPECT_EQ(source->offer(8)->strength, 1u) << "four tokens, those before the text came included";
 }
 
 TEST(PredictionSource, ProposesThePredictionFromWhereTheOutputStands) {
@@ -155,6 +210,25 @@ TEST(PredictionSource, ProposesThePredictionFromWhereTheOutputStands) {
   EXPECT_THAT(drafts_after(*source, {9, 1, 2}, 2), ElementsAre(3, 4)) << "taken back";
   EXPECT_THAT(drafts(*source, 2, std::vector<Token>{3, 4}), ElementsAre(5, 6));
   EXPECT_THAT(drafts(*source, 2), ElementsAre(3, 4));
+}
+
+TEST(PredictionSource, PicksThePlaceThatAgreesLongestThenTheNearestBehind) {
+  const auto next = [](const std::vector<Token>& expected, std::vector<Token> output) {
+    const auto source = open("prediction", expected);
+    output.insert(output.begin(), 99);
+    return drafts_after(*source, output, 1);
+  };
+  EXPECT_THAT(next({1, 5, 10, 4, 6, 11, 5, 6, 12}, {1, 5, 6}), ElementsAre(12)) << "two agree";
+  EXPECT_THAT(next({1, 5, 7, 10, 4, 7, 6, 11, 5, 7, 6, 12}, {1, 5, 7, 6}), ElementsAre(12))
+      << "three agree";
+  EXPECT_THAT(next({1, 2, 3, 7, 4, 7, 5}, {1, 2, 50, 7}), ElementsAre(4)) << "the nearest";
+  EXPECT_THAT(next({1, 2, 7, 3, 4, 5, 7, 6}, {1, 2, 7, 3, 4, 50, 51, 7}), ElementsAre(6))
+      << "behind where it was lost";
+  EXPECT_THAT(next({1, 7, 2, 7, 3, 4, 5}, {1, 7, 2, 7, 3, 50, 7}), ElementsAre(3))
+      << "the nearest before";
+  EXPECT_THAT(next({1, 2, 3}, {50, 1}), ElementsAre(2)) << "the first token";
+  EXPECT_THAT(next({1, 2, 3}, {1, 2, 3}), IsEmpty()) << "the end";
+  EXPECT_THAT(next({1, 2, 3}, {1, 2, 3, 1}), ElementsAre(2)) << "once more";
 }
 
 // After the two have parted: as many as agree since, until four do.
