@@ -124,6 +124,9 @@ struct EngineOptions {
   /// Tokens of earlier requests that source `suffix` remembers and drafts from; 0: none. About 150
   /// bytes each. Changes no result.
   std::size_t draft_history = 0;
+  /// Tokens of the longest prediction that a request may bring, about 130 bytes each; unset: as
+  /// many as there are positions, which is also the most.
+  std::optional<std::size_t> max_prediction;
   /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all
   /// positions feed so many tokens at a time.
   std::size_t n_logit_rows = 0;

@@ -85,6 +85,7 @@ class Benchmark {
                                       options_.speculate.end(),
                                       [](const auto& setting) { return setting != "none"; });
     if (!wanted.plans_drafts) wanted.draft_model.clear();
+    wanted.max_prediction = 0;
     foretoken::Engine engine = foretoken::Engine::open(wanted);
     std::vector<BenchResult> results = lay_out(engine);
     MachineWatch watch(engine.model().n_threads, probe_bytes);

@@ -37,6 +37,7 @@ foretoken::Engine open_engine(const GenerateOptions& options) {
     wanted.plans_drafts = false;
     wanted.draft_model.clear();
   }
+  wanted.max_prediction = most_predicted(options.speculation.prediction_file);
   if (!options.model.no_expert_usage) {
     wanted.expert_usage = foretoken::ExpertUsageFile::kUpdate;
   }

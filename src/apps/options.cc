@@ -400,6 +400,14 @@ std::vector<foretoken::Token> read_prediction(const SpeculationOptions& options,
   return ids;
 }
 
+std::optional<std::size_t> most_predicted(const std::optional<std::string>& prediction_file) {
+  if (!prediction_file) return 0;
+  std::error_code error;
+  const std::uintmax_t n_bytes = std::filesystem::file_size(*prediction_file, error);
+  if (error) return std::nullopt;
+  return static_cast<std::size_t>(n_bytes);
+}
+
 foretoken::GenerationRequest generation_request(const GenerationOptions& generation,
                                                 const SpeculationOptions& speculation) {
   foretoken::GenerationRequest out;

@@ -102,6 +102,10 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options);
 std::vector<foretoken::Token> read_prediction(const SpeculationOptions& options,
                                               const foretoken::Tokenizer& tokenizer);
 
+/// Tokens that memory is planned for: no more than the file has bytes. 0: there is no file;
+/// nullopt: that cannot be told.
+std::optional<std::size_t> most_predicted(const std::optional<std::string>& prediction_file);
+
 /// The request but for its prompt, prediction and sources. Throws InvalidInput for a malformed bias
 /// or draft length.
 foretoken::GenerationRequest generation_request(const GenerationOptions& generation,

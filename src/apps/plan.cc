@@ -32,6 +32,7 @@ constexpr std::uint64_t kProbeBytes = std::uint64_t{256} << 20;
 struct PlanOptions {
   ModelOptions model;
   std::vector<std::string> speculate;
+  std::optional<std::string> prediction_file;
   bool no_probe = false;
   bool json = false;
 };
@@ -235,6 +236,7 @@ int run(const PlanOptions& options) {
     wanted.draft_format = "stored";
     wanted.draft_model.clear();
   }
+  wanted.max_prediction = most_predicted(options.prediction_file);
   const engine::ModelPlan plan = engine::plan_model(wanted);
   if (!plan.parts.memory.refusal.empty()) fail("{}", plan.parts.memory.refusal);
   const Outlook outlook = outlook_of(plan);
@@ -255,6 +257,9 @@ void add_plan(CLI::App& app, Command& chosen) {
   command
       ->add_option("--speculate", options->speculate, "none: no memory for drafts of the own head")
       ->type_name("SOURCES")
+      ->group("Speculation");
+  command->add_option("--prediction", options->prediction_file, "File with the expected output")
+      ->type_name("FILE")
       ->group("Speculation");
   command->add_flag("--no-probe", options->no_probe, "Do not measure the drive and the memory")
       ->group("Output");

@@ -260,9 +260,11 @@ class Proof {
     if (n_tokens < 2) return;
     const Setting setting{.n_threads = 1, .context = request_.prompt.size() + n_tokens / 2};
     foretoken::Engine engine = open(setting);
-    const Outcome base = generate(engine, request_, kPlain);
+    foretoken::GenerationRequest request = request_;
+    request.prediction.resize(std::min(request.prediction.size(), setting.context));
+    const Outcome base = generate(engine, request, kPlain);
     for (const Variant& variant : few_variants(options_, engine.model(), setting, false)) {
-      const Outcome outcome = generate(engine, request_, variant);
+      const Outcome outcome = generate(engine, request, variant);
       if (environment_.interrupts.was_interrupted()) return;
       add_case(variant.options(setting.options()), base, outcome);
     }

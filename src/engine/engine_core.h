@@ -42,11 +42,12 @@ struct EngineParts {
   std::map<std::string, std::unique_ptr<speculation::DraftProvider>, std::less<>> providers;
   std::string name;
   SamplingDefaults sampling_defaults;
-  std::size_t context = 0;         // positions of a session's caches
-  DType kv_type = DType::kF32;     // of their rows: kF32 or kBF16
-  std::size_t prefill_chunk = 0;   // prompt tokens per forward
-  std::size_t history_tokens = 0;  // of earlier sessions, for draft sources
-  std::size_t n_logit_rows = 0;    // of a forward, at most; 0: any number
+  std::size_t context = 0;                    // positions of a session's caches
+  std::optional<std::size_t> max_prediction;  // tokens; unset: as many as the context
+  DType kv_type = DType::kF32;                // of their rows: kF32 or kBF16
+  std::size_t prefill_chunk = 0;              // prompt tokens per forward
+  std::size_t history_tokens = 0;             // of earlier sessions, for draft sources
+  std::size_t n_logit_rows = 0;               // of a forward, at most; 0: any number
   MemoryPlan memory;
   bool has_budget = false;                     // memory.budget_bytes is a promise
   std::function<void(std::string_view)> warn;  // may be empty

@@ -79,8 +79,10 @@ class EngineOnFakeModel : public ::testing::Test {
 
   std::unique_ptr<Engine> open(std::size_t context = 512,
                                std::optional<unsigned> head_quality = 70,
-                               std::size_t prefill_chunk = 512) {
+                               std::size_t prefill_chunk = 512,
+                               std::optional<std::size_t> max_prediction = std::nullopt) {
     EngineParts parts;
+    parts.max_prediction = max_prediction;
     ft::testing::FakeModelOptions fake;
     fake.n_vocab = kVocab;
     fake.eos_token = kEos;
@@ -164,7 +166,7 @@ TEST_F(EngineOnFakeModel, WritesTheSameWhateverIsPredicted) {
   const auto engine = open();
   const Collected base = run(*engine, request());
   std::vector<Token> huge;
-  for (std::size_t i = 0; i < 100'000; ++i)
+  for (std::size_t i = 0; i < 512; ++i)  // as many as the context holds
     huge.push_back(static_cast<Token>(i * i % 8191 % kVocab));
   std::vector<Token> edited = base.ids;
   edited.at(20) = 95 - edited.at(20);
@@ -360,6 +362,23 @@ TEST_F(EngineOnFakeModel, EndsWhereTheContextEnds) {
   }
 }
 
+TEST_F(EngineOnFakeModel, RefusesALongerPredictionThanMemoryWasPlannedFor) {
+  const auto engine = open(512, 70, 512, 8);
+  const Collected base = run(*engine, request());
+  foretoken::GenerationRequest wanted = request();
+  wanted.prediction.assign(base.ids.begin(), base.ids.begin() + 8);
+  EXPECT_EQ(run(*engine, wanted).ids, base.ids);
+  wanted.prediction.push_back(1);
+  try {
+    run(*engine, wanted);
+    FAIL() << "accepted";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("has 9 tokens, max_prediction is 8"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(EngineOnFakeModel, RefusesWhatCannotBe) {
   const auto engine = open(20);
   const auto refused = [&](const auto& change) {
@@ -386,6 +405,9 @@ TEST_F(EngineOnFakeModel, RefusesWhatCannotBe) {
   EXPECT_NE(predicted.find("token 2 of the prediction is 96, expected 0 to 95"), std::string::npos)
       << predicted;
   EXPECT_NE(refused([](auto& r) { r.prediction = {-1}; }).find("-1"), std::string::npos);
+  const std::string longer = refused([](auto& r) { r.prediction.assign(21, 1); });
+  EXPECT_NE(longer.find("the prediction has 21 tokens, the context holds 20"), std::string::npos)
+      << longer;
   EXPECT_NE(refused([](auto& r) { r.speculate = {"prediction"}; }).find("needs a prediction"),
             std::string::npos);
   EXPECT_NE(refused([](auto& r) { r.prompt[0] = -1; }).find("-1"), std::string::npos);

@@ -367,6 +367,27 @@ class Generation final : public Job {
   std::int64_t first_token_us_ = 0;
 };
 
+void check_prediction(TokenSpan prediction, const EngineParts& parts) {
+  if (prediction.size() > parts.context) {
+    fail(
+        "the prediction has {} tokens, the context holds {}; shorten the prediction, leave it out "
+        "or "
+        "raise the context (at most {} for this model)",
+        prediction.size(),
+        parts.context,
+        parts.model->config().max_context);
+  }
+  if (prediction.size() > parts.max_prediction.value_or(parts.context)) {
+    fail(
+        "the prediction has {} tokens, max_prediction is {}; shorten the prediction, leave it out "
+        "or "
+        "open the engine for longer ones",
+        prediction.size(),
+        *parts.max_prediction);
+  }
+  check_ids(prediction, "the prediction", parts.model->config().n_vocab);
+}
+
 }  // namespace
 
 void check_request(const foretoken::GenerationRequest& request, const EngineParts& parts) {
@@ -388,7 +409,7 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
          speculation::kMaxDraftTokens);
   }
   accept_mode(request.accept);
-  check_ids(request.prediction, "the prediction", n_vocab);
+  check_prediction(request.prediction, parts);
   if (!request.stop.empty() && parts.text == nullptr) {
     fail("stop strings need text, and the model has no tokenizer.json; leave them out");
   }

@@ -35,6 +35,7 @@ constexpr std::uint64_t kDraftPart = 8;  // and at most this part of the pool
 
 constexpr std::string_view kDraftModel = "draft model";
 constexpr std::string_view kDraftHistory = "draft history";
+constexpr std::string_view kPrediction = "prediction";
 
 /// An option that decoding can do without, and the term that is there for it.
 struct Spare {
@@ -49,6 +50,9 @@ constexpr std::array kSpares = {
     Spare{kDraftHistory,
           "--draft-history",
           [](MemoryPlanRequest& request) { request.history_bytes = 0; }},
+    Spare{kPrediction,
+          "--prediction",
+          [](MemoryPlanRequest& request) { request.prediction_bytes_of = nullptr; }},
 };
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
@@ -122,6 +126,9 @@ class Layout {
         add("lookup tables", request.lookup_bytes_of(request.use.context));
       }
       add(kDraftHistory, request.history_bytes);
+      if (request.prediction_bytes_of) {
+        add(kPrediction, request.prediction_bytes_of(request.use.context));
+      }
     }
     add("workspaces", needs.workspace_bytes);
     if (request.draft_model_needs_of) add_draft_model();

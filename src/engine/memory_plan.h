@@ -28,7 +28,8 @@ struct MemoryPlanRequest {
   /// What draft sources that look things up hold, at most, with caches of so many positions; may be
   /// empty. Counts where drafts are planned, as does
   std::function<std::uint64_t(std::size_t context)> lookup_bytes_of;
-  std::uint64_t history_bytes = 0;  // what they keep of earlier requests
+  std::uint64_t history_bytes = 0;  // what they keep of earlier requests, and
+  std::function<std::uint64_t(std::size_t context)> prediction_bytes_of;  // a predicted output
   ExpertPlacement experts = ExpertPlacement::kAuto;
   std::uint64_t budget_bytes = 0;  // 0: what the limits leave
   std::uint64_t held_bytes = 0;    // anonymous memory of the process now

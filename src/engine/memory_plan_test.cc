@@ -95,6 +95,7 @@ MemoryPlanRequest drafting(std::uint64_t budget_bytes) {
   MemoryPlanRequest out = streaming(budget_bytes);
   out.draft_model_needs_of = draft_model_needs_of;
   out.history_bytes = 12 * kMi;
+  out.prediction_bytes_of = [](std::size_t context) { return context * 2048; };
   return out;
 }
 
@@ -106,33 +107,36 @@ TEST(MemoryPlan, RefusalNamesWhatEachOptionTakesThatCanBeLeftOut) {
   const std::string little = plan_memory(drafting(least - 5 * kMi)).refusal;
   EXPECT_EQ(little.find('\n'), std::string::npos);
   EXPECT_THAT(little,
-              HasSubstr(", or no --draft-model (38.2 MB), or no --draft-history (12.6 MB)"));
+              HasSubstr(", or no --draft-model (38.2 MB), or no --draft-history (12.6 MB), or no "
+                        "--prediction (8.4 MB)"));
   EXPECT_THAT(little, Not(HasSubstr("leaving out")));
 
-  // The history alone is too little.
+  // History or prediction alone are too little.
   const std::string more = plan_memory(drafting(least - 30 * kMi)).refusal;
   EXPECT_THAT(more, HasSubstr(", or no --draft-model (38.2 MB)"));
-  EXPECT_THAT(more, HasSubstr("; leaving out --draft-history saves 12.6 MB"));
+  EXPECT_THAT(more,
+              HasSubstr("; leaving out --draft-history saves 12.6 MB, --prediction saves 8.4 MB"));
   MemoryPlanRequest without = drafting(least - 30 * kMi);
   without.draft_model_needs_of = nullptr;
   EXPECT_EQ(plan_memory(without).refusal, "");
 
-  // Either is: nothing but a larger budget helps.
+  // All of them are.
   const std::string most = plan_memory(drafting(60 * kMi)).refusal;
-  EXPECT_THAT(
-      most, HasSubstr("; leaving out --draft-model saves 38.2 MB, --draft-history saves 12.6 MB"));
+  EXPECT_THAT(most,
+              HasSubstr("; leaving out --draft-model saves 38.2 MB, --draft-history saves 12.6 MB, "
+                        "--prediction saves 8.4 MB"));
 
   // Nothing is said of what is not there.
   const std::string none = plan_memory(streaming(60 * kMi)).refusal;
-  EXPECT_THAT(none, Not(HasSubstr("--draft-")));
+  EXPECT_THAT(none, Not(HasSubstr("leaving out")));
 }
 
 TEST(MemoryPlan, WithoutDraftsNoDraftModelIsLoaded) {
   const std::uint64_t least = plan_memory(drafting(kMi)).least_budget_bytes;
-  // The history and the model's own drafts are not enough.
-  const std::string refusal = plan_memory(drafting(least - 50 * kMi)).refusal;
+  // The model's own drafts, history and prediction are not enough.
+  const std::string refusal = plan_memory(drafting(least - 58 * kMi)).refusal;
   EXPECT_THAT(refusal, HasSubstr("--speculate none"));
-  MemoryPlanRequest undrafted = drafting(least - 50 * kMi);
+  MemoryPlanRequest undrafted = drafting(least - 58 * kMi);
   undrafted.use.drafts = false;
   undrafted.draft_model_needs_of = nullptr;
   EXPECT_EQ(plan_memory(undrafted).refusal, "");

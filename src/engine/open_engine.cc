@@ -109,6 +109,9 @@ MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
   request.use = use_of(options, parts);
   request.lookup_bytes_of = [](std::size_t context) { return speculation::lookup_bytes(context); };
   request.history_bytes = speculation::history_bytes(options.draft_history);
+  request.prediction_bytes_of = [longest = options.max_prediction](std::size_t context) {
+    return speculation::prediction_bytes(std::min(longest.value_or(context), context), context);
+  };
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
   request.limits = io::memory_limits();
@@ -262,6 +265,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.draw_seed = draw_seed;
   parts.warn = options.warn;
   parts.history_tokens = options.draft_history;
+  parts.max_prediction = options.max_prediction;
   parts.has_budget = parts.store != nullptr || options.ram_budget_bytes > 0;
   parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
   parts.load_ms = static_cast<double>(clock.now_us() - start_us) / 1000;
