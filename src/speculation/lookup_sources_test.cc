@@ -174,6 +174,19 @@ TEST_F(EarlierSessions, TheLongerMatchWinsAndOfEqualOnesTheSessionsOwn) {
   EXPECT_THAT(drafts_after(*source, {4, 5, 40, 41, 4, 5}, 2), ElementsAre(40, 41));
 }
 
+// The session goes on before it is asked again; what it stood in is no place any more.
+TEST_F(EarlierSessions, MayBeDroppedBetweenRounds) {
+  std::vector<Token> text(40);
+  std::iota(text.begin(), text.end(), 100);
+  drafts_of_session(80, text);
+  const auto source = open(80);
+  show(*source, std::vector<Token>(text.begin(), text.begin() + 39));
+  text.assign(40, 50);
+  drafts_of_session(80, text);
+  drafts_of_session(80, {1, 2, 3, 4, 5});
+  EXPECT_THAT(drafts_after(*source, {9, 1, 2, 3}, 8), ElementsAre(4, 5));
+}
+
 TEST_F(EarlierSessions, AMatchEndsWithWhatTheSessionTookBack) {
   drafts_of_session(64, {1, 2, 3, 4, 5, 6});
   const auto source = open(64);
