@@ -86,10 +86,12 @@ TEST_F(Forecast, LearnsHowMuchIsReused) {
 TEST_F(Forecast, AWidePassTellsAtLeastHowManyARowAsksFor) {
   pass(4, {0, 1, 2, 3, 4, 5}, 6);
   EXPECT_EQ(forecast_.per_row(), 1.5);
+  pass(4, {0, 1}, 0);
+  EXPECT_EQ(forecast_.per_row(), 1.5) << "at least";
   pass(1, {0, 1}, 0);
   EXPECT_EQ(forecast_.per_row(), 2);
-  pass(4, {0, 1, 2, 3, 4, 5, 6, 7}, 6);
-  EXPECT_EQ(forecast_.per_row(), 2);
+  pass(2, {0, 1, 2, 3, 4, 5, 6, 7}, 6);
+  EXPECT_EQ(forecast_.per_row(), 2) << "a row of its own has told";
 }
 
 TEST_F(Forecast, IsCalibratedByWhatPassesMiss) {
@@ -105,6 +107,76 @@ TEST_F(Forecast, IsCalibratedByWhatPassesMiss) {
   EXPECT_GE(all[1], all[0]);
   EXPECT_GE(all[2], all[1]);
   EXPECT_LT(all[2], 3);
+}
+
+TEST_F(Forecast, NeverFallsWithTheRows) {
+  pass(1, {0, 1}, 2);
+  for (int i = 0; i < 40; ++i) {
+    of(1);
+    pass(1, {0, 1}, 6);
+    of(2);
+    pass(2, {0, 1}, 0);
+  }
+  const std::vector<double> all = of(2);
+  EXPECT_GT(all[0], 2);
+  EXPECT_EQ(all[1], all[0]);
+}
+
+// A forecast is of the next pass, and the last one that was finished.
+TEST_F(Forecast, IsNotCalibratedByAPassItWasNotMadeFor) {
+  pass(1, {0, 1}, 2);
+  of(2);
+  pass(2, {0, 1}, 1);
+  pass(2, {0, 1}, 1000);
+  EXPECT_LT(of(2)[1], 4);
+  forecast_.begin();
+  pass(2, {0, 1}, 1000);
+  EXPECT_LT(of(2)[1], 4);
+  pass(2, {0, 1}, 1000);
+  EXPECT_GT(of(2)[1], 4) << "and is by the one it was made for";
+}
+
+TEST_F(Forecast, AnExpertIsAskedForOnceAtMost) {
+  for (int i = 0; i < 50; ++i) pass(1, {0}, 0);
+  pass(1, {0, 1, 2, 3, 4, 5}, 0);
+  ASSERT_EQ(forecast_.per_row(), 6);
+  for (const double of_first : of(3, {1, 2, 3, 4, 5, 6, 7})) EXPECT_EQ(of_first, 1);
+}
+
+TEST(MissForecast, OfALayerThatWasNeverUsedEveryExpertIsAsLikely) {
+  ExpertUsage usage(2 * kExperts);
+  MissForecast forecast(1, kExperts);
+  forecast.begin_pass(1);
+  forecast.begin_turn(usage, {0, kExperts});
+  for (const ExpertId expert : {1, 3}) {
+    forecast.asked(expert);
+    usage.used(expert);
+  }
+  forecast.end_turn(0);
+  forecast.end_pass();
+  usage.end_pass();
+  for (const float chance : forecast.chances(usage, {kExperts, kExperts})) {
+    EXPECT_FLOAT_EQ(chance, 0.25F);
+  }
+}
+
+TEST(MissForecast, APassOfSomeLayersTeachesNothing) {
+  ExpertUsage usage(2 * kExperts);
+  MissForecast forecast(2, kExperts);
+  const auto turn = [&](ExpertId first) {
+    forecast.begin_turn(usage, {first, kExperts});
+    forecast.asked(first);
+    forecast.end_turn(1);
+  };
+  forecast.begin_pass(1);
+  turn(0);
+  forecast.end_pass();
+  EXPECT_EQ(forecast.per_row(), 0);
+  forecast.begin_pass(1);
+  turn(0);
+  turn(kExperts);
+  forecast.end_pass();
+  EXPECT_EQ(forecast.per_row(), 1);
 }
 
 TEST_F(Forecast, APassThatWasCutShortTeachesNothing) {

@@ -187,6 +187,16 @@ TEST_F(EarlierSessions, MayBeDroppedBetweenRounds) {
   EXPECT_THAT(drafts_after(*source, {9, 1, 2, 3}, 8), ElementsAre(4, 5));
 }
 
+// The place is looked for again with the session's own end, not from where it stood.
+TEST_F(EarlierSessions, AreMatchedAsBeforeWhenMoreAreAdded) {
+  drafts_of_session(64, {1, 2, 1, 2, 5, 6});
+  const auto source = open(64);
+  EXPECT_THAT(drafts_after(*source, {1, 2}, 8), ElementsAre(5, 6));
+  EXPECT_EQ(source->offer(8)->strength, 0u);
+  drafts_of_session(64, {7, 8});
+  EXPECT_EQ(source->offer(8)->strength, 0u);
+}
+
 TEST_F(EarlierSessions, AMatchEndsWithWhatTheSessionTookBack) {
   drafts_of_session(64, {1, 2, 3, 4, 5, 6});
   const auto source = open(64);
