@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "engine/open_engine.h"
 #include "engine/session.h"
+#include "speculation/draft_model.h"
 #include "testing/block_drafter.h"
 #include "testing/fake_clock.h"
 #include "testing/fake_model.h"
@@ -34,6 +35,10 @@ EngineParts fake_parts(std::size_t context = 256, std::string weights_hash = "fa
   parts.prefill_chunk = 512;
   parts.providers["block"] = std::make_unique<ft::testing::BlockDraftProvider>(
       ft::testing::BlockDrafterOptions{.check = ft::testing::fake_feature_check({1, 3})});
+  ft::testing::FakeModelOptions draft;
+  draft.is_repetitive = true;
+  parts.providers["draft"] = speculation::make_draft_model_provider(
+      std::make_unique<ft::testing::FakeModel>(draft), {.chunk = 3});
   return parts;
 }
 
@@ -125,7 +130,7 @@ void expect_taken_up(EngineCore& core,
 
 TEST(SessionState, IsTakenUpAtEveryPointByEverySource) {
   EngineCore core(fake_parts());
-  for (const char* source : {"mtp", "ngram", "suffix", "block"}) {
+  for (const char* source : {"mtp", "ngram", "suffix", "block", "draft"}) {
     expect_taken_up(core, options_for(source), kPrompt, 9);
     expect_taken_up(core, options_for(source, sampling::AcceptMode::kRatio), kPrompt, 3);
   }

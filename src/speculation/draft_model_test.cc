@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -93,15 +94,22 @@ class Pair {
         sampler_(options.sampling, target.n_vocab),
         provider_(make_draft_model_provider(std::make_unique<ScriptedModel>(draft, script),
                                             {.chunk = chunk})),
-        source_(provider_->open({.model = &model_,
-                                 .sampler = &sampler_,
-                                 .cache_options = {.max_tokens = options.cache_tokens}})),
+        cache_options_{.max_tokens = options.cache_tokens},
+        source_(another()),
         generation(model_, options) {
     generation.add_source(*source_);
   }
 
   const FakeModel& model() const { return model_; }
   DraftSource& source() { return *source_; }
+  /// One more of the same draft model, which follows the same script.
+  std::unique_ptr<DraftSource> another() {
+    return provider_->open(
+        {.model = &model_, .sampler = &sampler_, .cache_options = cache_options_});
+  }
+  std::size_t n_fed() const {
+    return std::accumulate(script.n_fed.begin(), script.n_fed.end(), std::size_t{0});
+  }
   std::vector<Token> propose(std::size_t n, TokenSpan ahead = {}) {
     return source_->propose({.max_tokens = n, .ahead = ahead}, {}).tokens;
   }
@@ -117,6 +125,7 @@ class Pair {
   FakeModel model_;
   sampling::Sampler sampler_;
   std::unique_ptr<DraftProvider> provider_;
+  cache::CacheOptions cache_options_;
   std::unique_ptr<DraftSource> source_;
 
  public:
@@ -323,6 +332,75 @@ TEST(DraftModel, FollowsASessionThatKeepsAPrefix) {
     const std::vector<Token> text = generate_plainly(pair.model(), options);
     const std::size_t n = pair.generation.tokens().size();
     EXPECT_TRUE(std::ranges::equal(pair.propose(3), TokenSpan(text).subspan(n, 3)));
+  }
+}
+
+/// What it drafts, and how many tokens it is fed for that.
+std::pair<std::vector<Token>, std::size_t> drafts_of(Pair& pair, DraftSource& source) {
+  const std::size_t n_before = pair.n_fed();
+  std::vector<Token> tokens = source.propose({.max_tokens = 4}, {}).tokens;
+  return {std::move(tokens), pair.n_fed() - n_before};
+}
+
+void show(Pair& pair, DraftSource& source) {
+  const TokenSpan tokens = pair.generation.tokens();
+  source.observe({.sequence = tokens,
+                  .n_prompt = pair.generation.state().n_prompt,
+                  .first_position = tokens.size() - 1,
+                  .n_rows = 0,
+                  .taps = {}});
+}
+
+TEST(DraftModel, ASavedOneIsTakenUpWithoutFeedingTheTextAgain) {
+  for (const std::optional<std::size_t> window : {std::optional<std::size_t>(), {4}}) {
+    FakeModelOptions draft;
+    draft.rollback_window = window;
+    draft.is_repetitive = true;  // now right, now wrong
+    Pair pair(some_generation(9, 1), {}, draft);
+    pair.generation.prefill();
+    for (std::size_t n_rounds = 0; n_rounds < 8; ++n_rounds) {
+      if (n_rounds > 0) pair.generation.round(n_rounds % 3 == 0 ? nullptr : &pair.source(), 2);
+      SCOPED_TRACE(n_rounds);
+      const std::size_t n_text = pair.generation.tokens().size();
+      const auto saved = pair.source().save();
+      ASSERT_NE(saved, nullptr);
+      const auto expected = drafts_of(pair, pair.source());
+      const auto with_guesses = pair.source().save();
+      for (const SourceState* state : {saved.get(), with_guesses.get()}) {
+        const auto taken_up = pair.another();
+        ASSERT_TRUE(taken_up->restore(*state));
+        show(pair, *taken_up);
+        const auto [tokens, n_fed] = drafts_of(pair, *taken_up);
+        EXPECT_EQ(tokens, expected.first);
+        // The second state has the backlog too; the last token is always fed.
+        EXPECT_LE(n_fed, expected.second);
+        EXPECT_TRUE(state != saved.get() || n_fed == expected.second) << n_fed;
+        EXPECT_TRUE(n_rounds == 0 || n_fed < n_text) << n_fed;
+      }
+      const auto fresh = pair.another();
+      show(pair, *fresh);
+      EXPECT_EQ(drafts_of(pair, *fresh), std::pair(expected.first, n_text + 3));
+    }
+  }
+}
+
+TEST(DraftModel, AStateOfAnotherDraftModelIsNotUsed) {
+  Pair pair(some_generation(9, 1));
+  pair.generation.prefill();
+  const std::vector<Token> expected = pair.propose(4);
+  const auto state = pair.source().save();
+  FakeModelOptions other_weights;
+  other_weights.weights_hash = "other";
+  FakeModelOptions shorter;
+  shorter.max_context = 12;
+  for (const FakeModelOptions& draft : {other_weights, shorter}) {
+    Pair other(some_generation(9, 1), {}, draft);
+    const auto source = other.another();
+    EXPECT_FALSE(source->restore(*state));
+    show(pair, *source);
+    const auto [tokens, n_fed] = drafts_of(other, *source);
+    EXPECT_EQ(tokens, expected);
+    EXPECT_EQ(n_fed, 9U + 3);
   }
 }
 

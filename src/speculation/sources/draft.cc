@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,18 @@ class DraftModelSource final : public DraftSource {
   }
 
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
+  std::unique_ptr<SourceState> save() const override;
+  bool restore(const SourceState& state) override;
 
  private:
+  struct State final : SourceState {
+    std::string weights_hash;
+    std::unique_ptr<const cache::KvCache> cache;
+    std::vector<Token> fed;
+    std::size_t n_undoable = 0;
+    std::size_t n_spoiled = 0;
+  };
+
   void rewind(std::size_t length);
   /// Leading tokens of the cache that are committed.
   std::size_t n_true() noexcept { return n_true_ = common_prefix(fed_, committed_, n_true_); }
@@ -104,6 +115,42 @@ void DraftModelSource::rewind(std::size_t length) {
     n_undoable_ = 0;
   }
   n_true_ = std::min(n_true_, fed_.size());
+}
+
+std::unique_ptr<SourceState> DraftModelSource::save() const {
+  auto state = std::make_unique<State>();
+  state->weights_hash = model_.config().weights_hash;
+  state->n_spoiled = n_spoiled_;
+  // What a round that failed may have left is no part of it.
+  const std::size_t n_true = common_prefix(fed_, committed_, n_true_);
+  const std::size_t n_guessed = fed_.size() - n_true;
+  if (n_guessed > n_undoable_) {
+    state->cache = model_.new_cache(cache_options_);
+    return state;
+  }
+  std::unique_ptr<cache::KvCache> copy = cache_->clone();
+  if (n_guessed > 0) copy->truncate(n_true);
+  state->cache = std::move(copy);
+  state->fed.assign(fed_.begin(), fed_.begin() + static_cast<std::ptrdiff_t>(n_true));
+  state->n_undoable = n_undoable_ - n_guessed;
+  return state;
+}
+
+bool DraftModelSource::restore(const SourceState& state) {
+  const auto* const saved = dynamic_cast<const State*>(&state);
+  if (saved == nullptr || saved->weights_hash != model_.config().weights_hash ||
+      saved->cache->max_tokens() != cache_->max_tokens())
+    return false;
+  std::unique_ptr<cache::KvCache> cache = saved->cache->clone();
+  std::vector<Token> fed = saved->fed;
+  std::vector<Token> committed = fed;
+  cache_ = std::move(cache);
+  fed_ = std::move(fed);
+  committed_ = std::move(committed);
+  n_true_ = fed_.size();
+  n_undoable_ = saved->n_undoable;
+  n_spoiled_ = saved->n_spoiled;
+  return true;
 }
 
 // The last draft is not fed; those that are, and the tokens ahead, must fit and be taken back.
