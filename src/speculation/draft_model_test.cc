@@ -28,6 +28,7 @@ using ::testing::IsEmpty;
 struct Script {
   std::optional<std::size_t> fails_in;   // that many forwards from now one throws IoError
   std::optional<std::size_t> spoils_in;  // that many forwards from now all are not finite
+  std::optional<std::size_t> nan_in;     // that many forwards from now one gives NaN
   std::vector<std::size_t> n_fed;        // tokens of each forward
 };
 
@@ -56,6 +57,10 @@ class ScriptedModel final : public models::Model {
     if (script_.spoils_in) {
       if (*script_.spoils_in == 0) throw Error(ErrorCode::kInternal, "not finite");
       --*script_.spoils_in;
+    }
+    if (script_.nan_in && (*script_.nan_in)-- == 0) {
+      script_.nan_in.reset();
+      dynamic_cast<testing::FakeWorkspace&>(workspace).nan_row = 0;
     }
     script_.n_fed.push_back(slices[0].tokens.size());
     return model_.forward(slices, taps, std::move(stop), workspace);
@@ -225,7 +230,9 @@ TEST(DraftModel, DraftsNoMoreThanItCanTakeBack) {
   EXPECT_EQ(pair.propose(8).size(), 3U);  // the last one is not fed
   const std::vector<Token> ahead = {1, 2};
   EXPECT_EQ(pair.propose(8, ahead).size(), 1U);
+  EXPECT_THAT(pair.script.n_fed, ::testing::ElementsAre(9, 1, 1, 2)) << "both guesses taken back";
   EXPECT_THAT(pair.propose(8, std::vector<Token>{1, 2, 3}), IsEmpty());
+  EXPECT_THAT(pair.propose(8, std::vector<Token>{1, 2, 3, 4}), IsEmpty());
 }
 
 TEST(DraftModel, SaysNothingBeforeTheSessionBegins) {
@@ -309,6 +316,17 @@ TEST(DraftModel, HandsOverTheLawsOfItsDraws) {
     EXPECT_GT(row[static_cast<std::size_t>(draft.tokens[i])], 0);
   }
   EXPECT_THAT(pair.source().propose({.max_tokens = 4}, {}).laws, IsEmpty());
+}
+
+TEST(DraftModel, HandsOverOneLawPerDraftWhenValuesAreNotFinite) {
+  Pair pair(some_generation(9, 1));
+  pair.generation.prefill();
+  pair.script.nan_in = 2;
+  const DraftRequest request{.max_tokens = 4, .wants_laws = true, .attempt = 1};
+  const Draft draft = pair.source().propose(request, {});
+  EXPECT_EQ(draft.tokens.size(), 2U);
+  EXPECT_EQ(draft.laws.size(), 2U * 16);
+  EXPECT_EQ(pair.source().propose(request, {}).tokens.size(), 4U);
 }
 
 // A later turn of a conversation: the session keeps a prefix and goes on differently.
