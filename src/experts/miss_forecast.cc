@@ -1,6 +1,8 @@
 #include "experts/miss_forecast.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace ft::experts {
 namespace {
@@ -17,18 +19,40 @@ constexpr double kKept = 0.95;
 // predicted.
 constexpr double kPriorExperts = 8;
 constexpr double kMaxFactor = 8;
-// Sums run side by side: so many independent additions fill the vector units of any processor.
+// Sums run side by side: so many independent additions fill the vector units of any processor. As
+// vectors, since the compiler keeps arrays of lanes in memory, where each addition waits for the
+// one before.
 constexpr std::size_t kLanes = 8;
+using Lanes [[gnu::vector_size(sizeof(float) * kLanes / 2)]] = float;
+
+/// kLanes values.
+struct Pair {
+  Lanes low{};
+  Lanes high{};
+};
+
+Pair load(const float* values) noexcept {
+  Pair out;
+  std::memcpy(&out.low, values, sizeof out.low);
+  std::memcpy(&out.high, values + kLanes / 2, sizeof out.high);
+  return out;
+}
+
+double sum_of(Lanes lanes) noexcept {
+  double sum = 0;
+  for (std::size_t k = 0; k < kLanes / 2; ++k) sum += static_cast<double>(lanes[k]);
+  return sum;
+}
 
 // A multiple of kLanes.
 double sum_of(std::span<const float> values) noexcept {
-  std::array<float, kLanes> sums{};
+  Pair sums;
   for (std::size_t i = 0; i < values.size(); i += kLanes) {
-    for (std::size_t k = 0; k < kLanes; ++k) sums[k] += values[i + k];
+    const Pair next = load(&values[i]);
+    sums.low += next.low;
+    sums.high += next.high;
   }
-  double sum = 0;
-  for (const float lane : sums) sum += static_cast<double>(lane);
-  return sum;
+  return sum_of(sums.low + sums.high);
 }
 
 }  // namespace
@@ -118,23 +142,21 @@ std::span<float> MissForecast::chances(const ExpertUsage& usage, Layer layer) no
 }
 
 void MissForecast::add(std::span<double> n_missing) const noexcept {
-  // none: probability that none of the rows so far asks.
   const std::size_t n_widths = std::min(n_missing.size(), kMaxRows);
-  std::array<std::array<float, kLanes>, kMaxRows> sums{};
+  std::array<Lanes, kMaxRows> sums;
+  std::fill_n(sums.begin(), n_widths, Lanes{});
   for (std::size_t i = 0; i < n_padded_; i += kLanes) {
-    std::array<float, kLanes> not_by_one{};
-    for (std::size_t k = 0; k < kLanes; ++k) not_by_one[k] = 1 - recent_[i + k];
-    std::array<float, kLanes> none = not_by_one;
+    const Pair by_one = load(&recent_[i]);
+    const Pair not_by_one{1 - by_one.low, 1 - by_one.high};
+    Pair none = not_by_one;  // probability that none of the rows so far asks
     for (std::size_t n = 0; n < n_widths; ++n) {
-      for (std::size_t k = 0; k < kLanes; ++k) {
-        sums[n][k] += 1 - none[k];
-        none[k] *= not_by_one[k];
-      }
+      sums[n] += none.low + none.high;
+      none.low *= not_by_one.low;
+      none.high *= not_by_one.high;
     }
   }
-  for (std::size_t n = 0; n < n_widths; ++n) {
-    for (const float sum : sums[n]) n_missing[n] += static_cast<double>(sum);
-  }
+  for (std::size_t n = 0; n < n_widths; ++n)
+    n_missing[n] += static_cast<double>(n_padded_) - sum_of(sums[n]);
   for (std::size_t n = n_widths; n < n_missing.size(); ++n) n_missing[n] = n_missing[n_widths - 1];
 }
 

@@ -187,6 +187,24 @@ TEST_F(Forecast, APassThatWasCutShortTeachesNothing) {
   EXPECT_EQ(of(3), before);
 }
 
+TEST(ExpertUsage, ReadsManyAsItTellsOfEach) {
+  ExpertUsage usage(12);
+  for (ExpertId pass = 0; pass < 9; ++pass) {
+    for (const ExpertId first : {ExpertId{0}, ExpertId{6}}) {
+      usage.reached(first);
+      for (ExpertId i = 0; i < 3; ++i) usage.used(first + (pass * 2 + i * pass) % 6);
+      std::array<float, 9> recent{};  // the layers' border among them
+      std::array<float, 9> heat{};
+      usage.read(2, recent, heat);
+      for (ExpertId i = 0; i < 9; ++i) {
+        EXPECT_EQ(recent[i], static_cast<float>(usage.recency(2 + i))) << pass << ' ' << i;
+        EXPECT_FLOAT_EQ(heat[i], static_cast<float>(usage.heat(2 + i))) << pass << ' ' << i;
+      }
+    }
+    usage.end_pass();
+  }
+}
+
 TEST(ResidentStore, ForecastsNothing) {
   ResidentStore store({});
   std::array<double, 2> bytes{1, 2};

@@ -42,11 +42,20 @@ double ExpertUsage::recency(ExpertId expert) const noexcept {
 void ExpertUsage::read(ExpertId first,
                        std::span<float> recent,
                        std::span<float> heat) const noexcept {
+  // recency() and heat() with all that is the same for many experts outside of the loops.
   const double per_weight = 1 / weight_;
-  for (std::size_t i = 0; i < recent.size(); ++i) {
-    const ExpertId expert = first + static_cast<ExpertId>(i);
-    recent[i] = static_cast<float>(recency(expert));
-    heat[i] = static_cast<float>(records_[expert].heat * per_weight);
+  const std::uint64_t pass = pass_;
+  const Record* const records = records_.data() + first;
+  const auto read_one = [&](std::size_t i, std::uint64_t age) {
+    const double kept = kRecencyKept[std::min<std::uint64_t>(age, kRecencyKept.size() - 1)];
+    recent[i] = static_cast<float>(records[i].recent * kept);
+    heat[i] = static_cast<float>(records[i].heat * per_weight);
+  };
+  const std::size_t n_over = std::min<std::size_t>(next_ - std::min(first, next_), recent.size());
+  for (std::size_t i = 0; i < n_over; ++i) read_one(i, pass - records[i].recent_pass);
+  for (std::size_t i = n_over; i < recent.size(); ++i) {
+    const std::uint64_t age = pass - records[i].recent_pass;
+    read_one(i, age - static_cast<std::uint64_t>(age > 0));
   }
 }
 
