@@ -318,6 +318,26 @@ TEST(DraftModel, HandsOverTheLawsOfItsDraws) {
   EXPECT_THAT(pair.source().propose({.max_tokens = 4}, {}).laws, IsEmpty());
 }
 
+// A perfect one knows the law, so the draws say whose noise they were made with.
+TEST(DraftModel, DrawsWithTheNoiseOfTheAttempt) {
+  const GenerationOptions options = some_generation(9, 1);
+  Pair pair(options);
+  pair.generation.prefill();
+  sampling::Sampler sampler(options.sampling, pair.model().config().n_vocab);
+  for (const std::uint64_t attempt : {0U, 1U, 7U}) {
+    std::vector<Token> expected = pair.generation.tokens();
+    for (std::size_t i = 0; i < 6; ++i) {
+      expected.push_back(sampler.pick(pair.model().logits_after(expected),
+                                      {expected, options.prompt.size()},
+                                      NoisePurpose::kDraft,
+                                      attempt));
+    }
+    const DraftRequest request{.max_tokens = 6, .wants_laws = true, .attempt = attempt};
+    EXPECT_EQ(pair.source().propose(request, {}).tokens,
+              std::vector<Token>(expected.end() - 6, expected.end()));
+  }
+}
+
 TEST(DraftModel, HandsOverOneLawPerDraftWhenValuesAreNotFinite) {
   Pair pair(some_generation(9, 1));
   pair.generation.prefill();

@@ -197,6 +197,48 @@ TEST(MtpSource, ARestoredOneDraftsAsIfItHadSeenAll) {
   }
 }
 
+TEST(MtpSource, ARestoredOneThatHadGivenUpHasGivenUp) {
+  const FakeModel model(with_head(100));
+  Generation generation(model, some_generation(6, 1));
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  model.fake_head()->spoil_in(0, 2);
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(mtp.propose({.max_tokens = 3}, {}).tokens, IsEmpty());
+  const auto copy = make_draft_provider("mtp", model)
+                        ->open({.model = &model,
+                                .sampler = generation.state().sampler,
+                                .cache_options = {.max_tokens = 512}});
+  ASSERT_TRUE(copy->restore(*mtp.save()));
+  copy->observe({.sequence = generation.tokens(),
+                 .n_prompt = 8,
+                 .first_position = generation.tokens().size() - 1,
+                 .n_rows = 0,
+                 .taps = {}});
+  EXPECT_THAT(copy->propose({.max_tokens = 3}, {}).tokens, IsEmpty());
+}
+
+// A perfect head knows the law, so the draws say whose noise they were made with.
+TEST(MtpSource, DrawsWithTheNoiseOfTheAttempt) {
+  const FakeModel model(with_head(100));
+  const GenerationOptions options = some_generation(5, 1);
+  Generation generation(model, options);
+  DraftSource& mtp = generation.add_source("mtp");
+  generation.prefill();
+  sampling::Sampler sampler(options.sampling, model.config().n_vocab);
+  for (const std::uint64_t attempt : {0u, 1u, 7u}) {
+    std::vector<Token> expected = generation.tokens();
+    for (std::size_t i = 0; i < 6; ++i) {
+      expected.push_back(sampler.pick(model.logits_after(expected),
+                                      {expected, options.prompt.size()},
+                                      NoisePurpose::kDraft,
+                                      attempt));
+    }
+    const DraftRequest request{.max_tokens = 6, .wants_laws = true, .attempt = attempt};
+    EXPECT_EQ(mtp.propose(request, {}).tokens,
+              std::vector<Token>(expected.end() - 6, expected.end()));
+  }
+}
+
 TEST(MtpSource, HasNothingToSayBeforeTheFirstToken) {
   const FakeModel model(with_head(50));
   Generation generation(model, some_generation(5, 1));
