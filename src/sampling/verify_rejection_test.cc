@@ -374,6 +374,8 @@ TEST(VerifyRejectionErrors, ALawThatIsNoneIsRefused) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(error_of({0, 0.5F, 0.25F, 0.25F}), HasSubstr("token 0 was drafted"));
   EXPECT_THAT(error_of({0.5F, 0.5F, 0.5F, 0.5F}), HasSubstr("sums to 2"));
+  EXPECT_THAT(error_of({0.25F, 0.25F, 0.25F, 0.251F}), HasSubstr("sums to 1.00"));
+  EXPECT_EQ(error_of({0.25F, 0.25F, 0.25F, 0.25001F}), "accepted") << "rounding";
   EXPECT_THAT(error_of({0.5F, nan, 0.25F, 0.25F}), HasSubstr("token 1 probability nan"));
   EXPECT_THAT(error_of({0.75F, 0.5F, -0.25F, 0}), HasSubstr("token 2 probability -0.25"));
   EXPECT_THAT(error_of({0.5F, 0.5F}), HasSubstr("n_vocab"));
