@@ -148,7 +148,7 @@ TEST(MissForecast, OfALayerThatWasNeverUsedEveryExpertIsAsLikely) {
   MissForecast forecast(1, kExperts);
   forecast.begin_pass(1);
   forecast.begin_turn(usage, {0, kExperts});
-  for (const ExpertId expert : {1, 3}) {
+  for (const ExpertId expert : {1U, 3U}) {
     forecast.asked(expert);
     usage.used(expert);
   }

@@ -74,12 +74,11 @@ TEST(SuffixSource, AnOfferTellsHowLongTheMatchIs) {
   std::iota(text.begin(), text.end(), 0);
   text.push_back(50);
   const std::vector<std::size_t> strengths = {0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 3, 3};
-  for (Token length = 1; length <= 11; ++length) {
-    text.push_back(length - 1);
+  for (std::size_t length = 1; length <= 11; ++length) {
+    text.push_back(static_cast<Token>(length - 1));
     show(*source, text);
-    EXPECT_EQ(source->offer(4)->strength, strengths.at(static_cast<std::size_t>(length)));
-    EXPECT_EQ(source->offer(4)->n_tokens,
-              length < 2 ? 0u : std::min<std::size_t>(4, text.back() + 1));
+    EXPECT_EQ(source->offer(4)->strength, strengths.at(length));
+    EXPECT_EQ(source->offer(4)->n_tokens, length < 2 ? 0u : std::min<std::size_t>(4, length));
   }
 }
 
