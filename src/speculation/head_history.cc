@@ -13,6 +13,9 @@ namespace {
 // round never appends; few enough that the batch of a late proposal is no burden.
 constexpr std::size_t kMaxWaiting = 32;
 
+// Rows without a chain after which rows are left out rather than appended.
+constexpr std::size_t kMaxIdle = 64;
+
 // Rows per append: bounds the head's workspace whatever the prefill chunk is.
 constexpr std::size_t kMaxAppend = 512;
 
@@ -43,8 +46,14 @@ void HeadHistory::observe(TokenSpan sequence,
   tokens_.insert(
       tokens_.end(), sequence.begin() + static_cast<std::ptrdiff_t>(n_common), sequence.end());
   if (hidden.n_rows == 0) return;
-  if (first != hidden_end()) restart(first);
+  if (first > hidden_end()) leave_out(first);
+  n_idle_ = hidden.n_rows > kMaxWaiting ? 0 : n_idle_ + hidden.n_rows;
   if (hidden_end() - rows_end() + hidden.n_rows <= kMaxWaiting) {
+    keep(hidden);
+    return;
+  }
+  if (n_idle_ > kMaxIdle) {
+    make_room(hidden.n_rows);
     keep(hidden);
     return;
   }
@@ -55,10 +64,32 @@ void HeadHistory::observe(TokenSpan sequence,
   keep(rows_of(hidden, hidden.n_rows - 1, 1));
 }
 
+// Leaves out waiting rows, half of them at least: not every call moves those that stay.
+void HeadHistory::make_room(std::size_t n_new) {
+  const std::size_t n_kept = std::min(kMaxWaiting / 2, kMaxWaiting - n_new);
+  const std::size_t end = hidden_end() - std::min(n_kept, hidden_end() - rows_end());
+  const ConstMatrix rest = kept_hidden(end, hidden_end());
+  const std::vector<float> kept(rest.data, rest.data + rest.n_rows * rest.n_cols);
+  leave_out(end);
+  hidden_ = kept;
+}
+
+// The next row is that of position `end`; waiting rows are dropped.
+void HeadHistory::leave_out(std::size_t end) {
+  const std::size_t begin = rows_end();
+  if (n_rows_ > 0 && end > begin) {
+    if (gaps_.empty() || gaps_.back().end != begin) gaps_.push_back({begin, begin});
+    gaps_.back().end = end;
+  }
+  origin_ += end - begin;
+  hidden_.clear();
+  hidden_begin_ = end;
+}
+
 HeadHistory::Saved HeadHistory::save() const {
   std::unique_ptr<cache::KvCache> copy = cache_->clone();
   if (copy->length() > n_rows_) copy->truncate(n_rows_);  // what a failed append may have left
-  return {std::move(copy), tokens_, origin_, hidden_, hidden_begin_};
+  return {std::move(copy), tokens_, origin_, gaps_, n_idle_, hidden_, hidden_begin_};
 }
 
 bool HeadHistory::restore(const Saved& saved) {
@@ -67,9 +98,12 @@ bool HeadHistory::restore(const Saved& saved) {
   std::unique_ptr<cache::KvCache> cache = saved.cache->clone();
   std::vector<Token> tokens = saved.tokens;
   std::vector<float> hidden = saved.hidden;
+  std::vector<Gap> gaps = saved.gaps;
   cache_ = std::move(cache);
   tokens_ = std::move(tokens);
+  gaps_ = std::move(gaps);
   origin_ = saved.origin;
+  n_idle_ = saved.n_idle;
   n_rows_ = cache_->length();
   hidden_ = std::move(hidden);
   hidden_begin_ = saved.hidden_begin;
@@ -92,6 +126,7 @@ models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
     cache_->truncate(n_rows_);
   }
   const std::size_t begin = rows_end();
+  n_idle_ = 0;
   try {
     const models::DraftStep step = head_.step(*cache_,
                                               kept_hidden(begin, newest + 1),
@@ -129,6 +164,7 @@ void HeadHistory::restart(std::size_t position) {
   if (cache_->length() > 0) cache_ = head_.new_cache(options_);
   origin_ = position;
   n_rows_ = 0;
+  gaps_.clear();
   hidden_.clear();
   hidden_begin_ = position;
 }
@@ -138,15 +174,19 @@ void HeadHistory::restart(std::size_t position) {
 void HeadHistory::rewind(std::size_t n_tokens_kept, std::size_t n_hidden_kept) {
   const std::size_t n_pairs_kept =
       std::min(n_hidden_kept, std::max<std::size_t>(n_tokens_kept, 1) - 1);
-  if (rows_end() > n_pairs_kept) {
-    const std::size_t n_dropped = rows_end() - n_pairs_kept;
-    if (n_dropped > std::min(n_rows_, cache_->rollback_limit())) {
-      restart(n_pairs_kept);
-      return;
-    }
-    n_rows_ -= n_dropped;
-    cache_->truncate(n_rows_);
+  const std::size_t n_before = n_rows_;
+  while (!gaps_.empty() && n_pairs_kept < gaps_.back().end) {
+    const Gap gap = gaps_.back();
+    gaps_.pop_back();
+    origin_ -= gap.end - gap.begin;
+    n_rows_ = gap.begin - origin_;
   }
+  n_rows_ -= std::min(rows_end() - std::min(rows_end(), n_pairs_kept), n_rows_);
+  if (rows_end() > n_pairs_kept || n_before - n_rows_ > cache_->rollback_limit()) {
+    restart(n_pairs_kept);
+    return;
+  }
+  if (n_rows_ < n_before) cache_->truncate(n_rows_);
   if (hidden_end() > n_hidden_kept) {
     hidden_.resize(n_hidden_kept > hidden_begin_ ? (n_hidden_kept - hidden_begin_) * d_model_ : 0);
   }

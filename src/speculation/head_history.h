@@ -1,5 +1,5 @@
-// The cache of a draft head, kept true: row t pairs the trunk's hidden t with token t + 1, every
-// row once and in order, whoever drafted. Used by draft source `mtp`.
+// The cache of a draft head, kept true: a row pairs the trunk's hidden t with token t + 1, in order
+// and once, whoever drafted. Used by draft source `mtp`.
 #pragma once
 
 #include "base/types.h"
@@ -17,8 +17,9 @@ namespace ft::speculation {
 
 /// Upkeep is lazy. Hidden rows wait until a chain starts, which feeds all of them in one batch; its
 /// last row, the newest pair, gives the first draft. The newest row always waits, since only as a
-/// step does it give a draft. When no chain starts for long the others are appended, key side only.
-/// Between calls the cache holds true rows only.
+/// step does it give a draft. When none starts for some rounds the others are appended, key side
+/// only; when none starts for long they are left out: feeding what is never asked for would cost
+/// more than drafts that miss some context. Between calls the cache holds true rows only.
 class HeadHistory {
  public:
   HeadHistory(const models::DraftHead& head,
@@ -26,8 +27,8 @@ class HeadHistory {
               const cache::CacheOptions& options);
 
   /// The sequence is now exactly this, its first n_same tokens as in the last call; hidden: [n,
-  /// d_model] of positions first … first + n - 1, n may be 0. Drops what no longer holds. After a
-  /// gap it starts anew with these rows: a row that is missing cannot be made up.
+  /// d_model] of positions first … first + n - 1, n may be 0. Drops what no longer holds. Rows that
+  /// are missing are left out.
   void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden, std::size_t n_same = 0);
 
   /// The head's work is reported to `meter`, which must outlive this; null: to nobody.
@@ -36,11 +37,18 @@ class HeadHistory {
   /// Ends chains wherever they wait for weights.
   void set_stop(std::stop_token stop) noexcept { workspace_->set_stop(std::move(stop)); }
 
+  /// Positions begin … end - 1 have no rows.
+  struct Gap {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
   /// All that it is made of, waiting rows included.
   struct Saved {
     std::unique_ptr<const cache::KvCache> cache;
     std::vector<Token> tokens;
     std::size_t origin = 0;
+    std::vector<Gap> gaps;
+    std::size_t n_idle = 0;
     std::vector<float> hidden;
     std::size_t hidden_begin = 0;
   };
@@ -70,6 +78,8 @@ class HeadHistory {
   std::size_t hidden_end() const noexcept { return hidden_begin_ + hidden_.size() / d_model_; }
   ConstMatrix kept_hidden(std::size_t begin, std::size_t end) const;
   void restart(std::size_t position);
+  void leave_out(std::size_t end);
+  void make_room(std::size_t n_new);
   void rewind(std::size_t n_tokens_kept, std::size_t n_hidden_kept);
   void keep(ConstMatrix hidden);
   void append(ConstMatrix hidden);
@@ -81,8 +91,10 @@ class HeadHistory {
   std::unique_ptr<models::Workspace> workspace_;
 
   std::vector<Token> tokens_;  // the committed sequence as last seen
-  std::size_t origin_ = 0;     // position of the cache's first row: not 0 after a gap
+  std::size_t origin_ = 0;     // position of the cache's last row less its index
   std::size_t n_rows_ = 0;     // true rows of the cache
+  std::vector<Gap> gaps_;      // between its rows
+  std::size_t n_idle_ = 0;     // rows observed since the last chain, without those of the prompt
   // The trunk's hidden rows from hidden_begin_ on, contiguous, hidden_begin_ <= rows_end(). Those
   // from rows_end() on wait; one before it is kept in case the newest row has to be stepped again.
   std::vector<float> hidden_;

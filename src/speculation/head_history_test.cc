@@ -65,14 +65,22 @@ class HeadHistoryTest : public ::testing::Test {
   const std::vector<FakeHeadCache::Row>& rows() {
     return dynamic_cast<FakeHeadCache&>(history_.cache()).rows();
   }
-  // Rows first … last of the sequence, all of them, and nothing else.
-  void expect_rows(const std::vector<Token>& sequence, std::size_t first, std::size_t n) {
-    ASSERT_EQ(rows().size(), n);
+  // The cache's rows from `begin` on are those of n positions of the sequence from `first` on.
+  void expect_rows_are(const std::vector<Token>& sequence,
+                       std::size_t first,
+                       std::size_t begin,
+                       std::size_t n) {
+    ASSERT_GE(rows().size(), begin + n);
     for (std::size_t i = 0; i < n; ++i) {
-      EXPECT_EQ(rows()[i].state, FakeModel::state_after(TokenSpan(sequence).first(first + i + 1)))
-          << i;
-      EXPECT_EQ(rows()[i].next, sequence.at(first + i + 1)) << i;
+      const FakeHeadCache::Row& row = rows()[begin + i];
+      EXPECT_EQ(row.state, FakeModel::state_after(TokenSpan(sequence).first(first + i + 1))) << i;
+      EXPECT_EQ(row.next, sequence.at(first + i + 1)) << i;
     }
+  }
+  // All of them, and nothing else.
+  void expect_rows(const std::vector<Token>& sequence, std::size_t first, std::size_t n) {
+    EXPECT_EQ(rows().size(), n);
+    expect_rows_are(sequence, first, 0, n);
   }
   void start_and_end_chain() {
     models::IndexSets sets;
@@ -152,17 +160,66 @@ TEST_F(HeadHistoryTest, RowsWaitAndAreFedInOneBatch) {
   EXPECT_EQ(trunk_.head().n_stepped(), 14u);
 }
 
-TEST_F(HeadHistoryTest, WhenNothingIsProposedForLongRowsAreAppended) {
+TEST_F(HeadHistoryTest, WhenNothingIsProposedForSomeRoundsRowsAreAppended) {
   std::vector<Token> tokens = some_tokens(5, 3);
   observe(tokens, 0, 4);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 60; ++round) {
     tokens.push_back(static_cast<Token>(round % 16));
     observe(tokens, tokens.size() - 2, 1);
     EXPECT_GE(rows().size() + 33, tokens.size());
   }
-  EXPECT_GT(trunk_.head().n_appended(), 150u);
+  EXPECT_GT(trunk_.head().n_appended(), 30u);
   start_and_end_chain();
-  expect_rows(tokens, 0, 204);
+  expect_rows(tokens, 0, 64);
+}
+
+// Some rows as long as there may be a chain, then only those that wait when one starts.
+TEST_F(HeadHistoryTest, WhenNothingIsProposedForLongRowsAreLeftOut) {
+  std::vector<Token> tokens = some_tokens(5, 3);
+  observe(tokens, 0, 4);
+  const auto go_on = [&](int n_rounds) {
+    for (int round = 0; round < n_rounds; ++round) {
+      tokens.push_back(static_cast<Token>(round % 16));
+      observe(tokens, tokens.size() - 2, 1);
+    }
+  };
+  go_on(300);
+  const std::size_t n_fed = rows().size();
+  EXPECT_GT(n_fed, 30u);
+  EXPECT_LE(n_fed, 68u);
+  start_and_end_chain();
+  const std::size_t n_waited = rows().size() - n_fed;
+  EXPECT_GE(n_waited, 16u);
+  EXPECT_LE(n_waited, 32u);
+  expect_rows_are(tokens, 0, 0, n_fed);
+  expect_rows_are(tokens, tokens.size() - 1 - n_waited, n_fed, n_waited);
+  go_on(20);
+  start_and_end_chain();
+  EXPECT_EQ(rows().size(), n_fed + n_waited + 20);
+  expect_rows_are(tokens, tokens.size() - 1 - 20 - n_waited, n_fed, n_waited + 20);
+}
+
+TEST_F(HeadHistoryTest, ARewindAcrossAGapKeepsWhatIsBeforeIt) {
+  const std::vector<Token> tokens = some_tokens(60, 6);
+  for (const auto& [first, n] : {std::pair(0, 20), std::pair(25, 5), std::pair(40, 19)}) {
+    observe({tokens.begin(), tokens.begin() + first + n + 1}, first, n);
+    start_and_end_chain();
+  }
+  EXPECT_EQ(rows().size(), 44u);
+  // Within the last rows, into a gap, before both.
+  for (const auto& [n_kept, n_rows] :
+       {std::pair(50u, 34u), std::pair(35u, 25u), std::pair(10u, 9u)}) {
+    std::vector<Token> other(tokens.begin(), tokens.begin() + n_kept);
+    other.push_back((tokens[n_kept] + 1) % 16);
+    observe(other, n_kept, 0);
+    EXPECT_EQ(rows().size(), n_rows) << n_kept;
+    expect_rows_are(tokens, 0, 0, std::min(n_rows, 20u));
+  }
+  std::vector<Token> other(tokens.begin(), tokens.begin() + 10);
+  for (const Token token : {7, 7, 7, 7}) other.push_back(token);
+  observe(other, 9, 4);
+  start_and_end_chain();
+  expect_rows(other, 0, 13);
 }
 
 TEST_F(HeadHistoryTest, ALongPromptIsAppendedButForItsLastRow) {
@@ -215,15 +272,18 @@ TEST_F(HeadHistoryTest, AShorterSequenceWithoutRowsWaitsForThem) {
   expect_rows(shorter, 0, 7);
 }
 
-TEST_F(HeadHistoryTest, AfterAGapItStartsAnew) {
-  std::vector<Token> tokens = some_tokens(20, 6);
-  observe(tokens, 0, 5);
+TEST_F(HeadHistoryTest, RowsThatAreMissingAreLeftOut) {
+  const std::vector<Token> tokens = some_tokens(20, 6);
+  observe({tokens.begin(), tokens.begin() + 6}, 0, 5);
+  start_and_end_chain();
   observe(tokens, 6, 3);  // row 5 is missing
   EXPECT_EQ(history_.max_chain(), 0u);
   observe(tokens, 9, 10);
   ASSERT_GT(history_.max_chain(), 0u);
   start_and_end_chain();
-  expect_rows(tokens, 6, 13);
+  EXPECT_EQ(rows().size(), 18u);
+  expect_rows_are(tokens, 0, 0, 5);
+  expect_rows_are(tokens, 6, 5, 13);
 }
 
 TEST_F(HeadHistoryTest, AGapWithoutRowsMeansNoDrafts) {

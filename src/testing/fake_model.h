@@ -127,9 +127,9 @@ class FakeDraftHead final : public models::DraftHead {
 };
 
 /// The head's own cache. A row is refused with LogicError unless it is in order and true: its
-/// hidden row must be that of the next position, made by the trunk from exactly the tokens the rows
-/// before it were paired with; a chained row must follow from the row before it, and no true row
-/// may stand on chained ones.
+/// hidden row must be that of a later position, if of the next then made by the trunk from exactly
+/// the tokens the rows before it were paired with; a chained row must follow from the row before
+/// it, and no true row may stand on chained ones.
 class FakeHeadCache final : public cache::KvCache {
  public:
   struct Row {
