@@ -219,7 +219,6 @@ RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop)
   report.inputs = plan_inputs(tokens_left);
   const speculation::PlanInputs& inputs = report.inputs;
   report.plan = planner_.plan(inputs);
-  report.baseline_us = planner_.baseline_us(inputs);
   std::vector<speculation::Proposer> proposers;
   for (const speculation::RoundPlan::Part& part : report.plan.parts) {
     proposers.push_back({source_views_[part.source], part.depth});

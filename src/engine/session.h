@@ -45,7 +45,6 @@ struct RoundReport {
   speculation::PlanInputs inputs;         // refer to the session, until its next round
   speculation::RoundPlan plan;
   speculation::RoundResult result;  // its logits die at the next forward
-  double baseline_us = 0;           // what a round without drafts takes; 0: not known
 };
 
 class Session {
@@ -93,6 +92,9 @@ class Session {
   std::size_t n_sources() const noexcept { return sources_.size(); }
   const speculation::PlannerOptions& planner_options() const noexcept { return planner_options_; }
   std::string_view source_name(std::size_t i) const noexcept { return sources_[i]->name(); }
+  std::optional<speculation::FixedChoice> best_in_hindsight() const {
+    return planner_.best_in_hindsight();
+  }
   std::size_t cache_bytes() const noexcept { return cache_->used_bytes(); }
   std::size_t draft_cache_bytes() const noexcept;
 

@@ -117,8 +117,8 @@ std::string trace_line(const RoundReport& report,
   out.member("verify_us", result.verify_us);
   out.member("observe_us", result.observe_us);
   // Time lost (or, below zero, won) against the same tokens without drafts.
-  if (report.baseline_us > 0) {
-    const double plain_us = report.baseline_us * static_cast<double>(result.n_committed);
+  if (report.plan.baseline_us > 0) {
+    const double plain_us = report.plan.baseline_us * static_cast<double>(result.n_committed);
     out.member("regret_us", rounded(static_cast<double>(actual_us) - plain_us));
   } else {
     out.key("regret_us").null();

@@ -7,28 +7,26 @@
 namespace ft::speculation {
 namespace {
 
-// Weight of one cost measurement, and how far one may raise an estimate: an interrupted round
-// (another process, a page fault) must not look like a slower machine.
-constexpr double kCostWeight = 0.05;
-constexpr double kMaxRise = 1.25;
-// So many measurements in a row on one side of the estimate tell of a lasting change: the estimate
-// then counts as one of kRelearned.
-constexpr std::uint32_t kAside = 7;
-constexpr std::uint32_t kRelearned = 4;
-// Nothing makes a round much shorter than it needs to be: below this share of the estimate the
-// estimate is of cold memory or of a busy machine, and is given up.
-constexpr double kStale = 0.65;
-// A single measurement may have found weights that were never read, memory that was never touched
-// or another process: it is believed up to a multiple of what the other n let expect.
-constexpr double kMaxSurprise = 2;
-// As long as n is young, and less so if wider ones were measured: costs hardly fall from one n to
-// the next, and seldom jump.
-constexpr double kMaxBump = 1.1;
-// Measurements until an estimate is one of n alone.
-constexpr std::uint32_t kYoung = 6;
-// Share of a change that is taken over by the n that were not measured just now: a longer context
-// or a busy machine slows every width.
-constexpr double kShare = 0.5;
+// Standard deviations as shares of the cost: of a measurement, of the very first one, and of what
+// the machine's speed and the slope alone change from one measurement to the next.
+constexpr double kNoise = 0.08;
+constexpr double kFirstNoise = 0.5;
+constexpr double kDrift = 0.02;
+constexpr double kSlopeDrift = 0.005;
+// A measurement so many standard deviations below the line tells that the line is of cold memory
+// or of a busy machine, and the line starts anew.
+constexpr double kMaxSurprise = 3;
+// So does a second one below this share of it: the first of all is the coldest.
+constexpr double kColdShare = 0.75;
+// Above the line, its noise is taken to be as large as its distance.
+constexpr double kUsual = 1;
+// What the line says weighs as much as so many measurements of one n, of which the latest count.
+constexpr double kLineWeight = 4;
+constexpr double kExcessWeight = 0.1;
+constexpr double kMaxExcess = 0.25;
+// What an n that was never measured may differ from the line, and how measurements fade.
+constexpr double kDoubt = 0.08;
+constexpr double kFade = 0.99;
 
 // Octaves are counted in units of so many positions: below one of them the context hardly costs.
 constexpr std::size_t kContextUnit = 512;
@@ -39,83 +37,93 @@ std::size_t octave(std::size_t context) {
 
 }  // namespace
 
-void CostCurve::observe(std::size_t n, double cost_us) {
-  cost_us = std::max(cost_us, 1e-3);
-  Cost& cost = costs_.at(n);
-  ++n_observed_;
-  end_ = std::max(end_, n + 1);
-  if (cost.count++ == 0) {
-    cost.mean_us = cost_us;
-    cost.n_averaged = 1;
-    return;
-  }
-  const double ratio = std::min(cost_us / cost.mean_us, kMaxRise);
-  const bool is_stale = ratio < kStale;
-  cost.n_aside = cost.is_above == (ratio > 1) ? cost.n_aside + 1 : 1;
-  cost.is_above = ratio > 1;
-  if (cost.n_aside >= kAside) cost.n_averaged = std::min(cost.n_averaged, kRelearned);
-  cost.n_averaged = is_stale ? 1 : cost.n_averaged + 1;
-  const double weight = is_stale ? 1 : std::max(kCostWeight, 1.0 / cost.n_averaged);
-  const double change = std::pow(ratio, weight);
-  const double shared = cost.count > kYoung ? std::pow(change, kShare) : 1;
-  for (std::size_t i = 0; i < end_; ++i) costs_[i].mean_us *= i == n ? change : shared;
+void CostCurve::start(double n, double cost_us) {
+  const double per_thing = cost_us / std::max(n, 1.0);
+  slope_ = prior_.slope * per_thing;
+  at_0_ = cost_us - slope_ * n;
+  const double deviation = prior_.deviation * per_thing;
+  var_slope_ = deviation * deviation;
+  covariance_ = -n * var_slope_;
+  const double noise = kFirstNoise * cost_us;
+  var_at_0_ = noise * noise + n * n * var_slope_;
 }
 
-// Of a measured n, as long as it is young: no more than a wider one.
-double CostCurve::bounded(std::size_t n) const {
-  const Cost& cost = costs_.at(n);
-  double bound = cost.mean_us;
-  if (cost.count > kYoung) return bound;
-  for (std::size_t i = n + 1; i < end_; ++i) {
-    if (costs_[i].count > 0) bound = std::min(bound, costs_[i].mean_us);
+double CostCurve::line(double n) const {
+  return at_0_ + slope_ * n;
+}
+
+double CostCurve::variance(double n) const {
+  return var_at_0_ + n * (2 * covariance_ + n * var_slope_);
+}
+
+// The machine grows slower or faster in all it does, and a little in what one more thing costs.
+void CostCurve::drift() {
+  const double drift = kDrift * kDrift;
+  const double slope_drift = kSlopeDrift * line(1);
+  var_at_0_ += drift * at_0_ * at_0_;
+  covariance_ += drift * at_0_ * slope_;
+  var_slope_ += drift * slope_ * slope_ + slope_drift * slope_drift;
+}
+
+void CostCurve::correct(double n, double cost_us) {
+  const double surprise = cost_us - line(n);
+  double noise = kNoise * line(n);
+  const double deviation = std::sqrt(variance(n) + noise * noise);
+  const bool was_cold = n_observed_ == 2 && cost_us < kColdShare * line(n);
+  if (was_cold || surprise < -kMaxSurprise * deviation) {
+    excess_.fill(0);
+    return start(n, cost_us);
   }
-  return bound;
+  if (surprise > kUsual * deviation) {
+    noise *= surprise / (kUsual * deviation);
+  }
+  const double total = variance(n) + noise * noise;
+  const double gain_at_0 = (var_at_0_ + n * covariance_) / total;
+  const double gain_slope = (covariance_ + n * var_slope_) / total;
+  at_0_ += gain_at_0 * surprise;
+  slope_ += gain_slope * surprise;
+  var_at_0_ -= gain_at_0 * gain_at_0 * total;
+  covariance_ -= gain_at_0 * gain_slope * total;
+  var_slope_ -= gain_slope * gain_slope * total;
+  if (slope_ < 0) {
+    at_0_ += slope_ * n;
+    slope_ = 0;
+  }
+}
+
+void CostCurve::observe(std::size_t n, double cost_us) {
+  cost_us = std::max(cost_us, 1e-3);
+  const auto at = static_cast<double>(n);
+  if (n_observed_++ == 0) {
+    start(at, cost_us);
+  } else {
+    drift();
+    correct(at, cost_us);
+  }
+  const double excess = std::clamp(cost_us / line(at) - 1, -kMaxExcess, kMaxExcess);
+  const double weight = std::max(kExcessWeight, 1.0 / ++count_.at(n));
+  for (double& known : known_) known *= kFade;
+  known_[n] += 1;
+  excess_[n] += weight * (excess - excess_[n]);
 }
 
 double CostCurve::predict(std::size_t n) const {
   if (is_empty()) return 0;
-  return costs_.at(n).count == 0 ? from_others(n, 1) : believed(n);
+  const double line_us = std::max(line(static_cast<double>(n)), 1e-3);
+  const double count = count_.at(n);
+  return line_us * (1 + excess_[n] * count / (count + kLineWeight));
 }
 
-// Of a measured n.
-double CostCurve::believed(std::size_t n) const {
-  const std::uint32_t count = costs_[n].count;
-  if (count > kYoung || n_observed_ == 1) return bounded(n);
-  const auto* wider = costs_.data() + n + 1;
-  const bool is_between = n > 1 && std::any_of(wider,
-                                               wider + end_ - std::min(end_, n + 1),
-                                               [](const Cost& cost) { return cost.count > 1; });
-  if (is_between) return std::min(bounded(n), kMaxBump * from_others(n, 2));
-  return count > 1 ? bounded(n) : std::min(bounded(n), kMaxSurprise * from_others(n, 2));
-}
-
-// By the n on both sides of it that were measured so often; its own if there are none.
-double CostCurve::from_others(std::size_t n, std::uint32_t least_count) const {
-  const auto at = [](std::size_t i) { return static_cast<double>(i); };
-  const auto counts = [&](std::size_t i) { return i != n && costs_[i].count >= least_count; };
-  const auto value = [&](std::size_t i) { return least_count > 1 ? bounded(i) : believed(i); };
-  std::size_t first = 0;
-  while (first < end_ && !counts(first)) ++first;
-  if (first == end_) return costs_[n].mean_us;
-  const double first_us = value(first);
-  const double prior_slope = prior_slope_ * first_us / std::max(at(first), 1.0);
-  if (n < first) return first_us - prior_slope * at(first - n);
-  std::size_t below = n - 1;
-  while (!counts(below)) --below;
-  std::size_t above = n + 1;
-  while (above < end_ && !counts(above)) ++above;
-  const double below_us = value(below);
-  if (above < end_) return below_us + at(n - below) / at(above - below) * (value(above) - below_us);
-  const double slope = below == first ? prior_slope : (below_us - first_us) / at(below - first);
-  return below_us + std::max(slope, 0.0) * at(n - below);
+double CostCurve::doubt(std::size_t n) const {
+  return kDoubt / std::sqrt(1 + known_.at(n));
 }
 
 CostCurve CostCurve::young() const {
   CostCurve out = *this;
-  for (Cost& cost : out.costs_) {
-    cost.count = std::min(cost.count, kYoung + 1);
-    cost.n_averaged = std::min<std::uint32_t>(cost.n_averaged, 1);
-  }
+  const double factor = 4;
+  out.var_at_0_ *= factor;
+  out.covariance_ *= factor;
+  out.var_slope_ *= factor;
   return out;
 }
 

@@ -11,48 +11,56 @@
 
 namespace ft::speculation {
 
-/// Microseconds of an operation on n things, learned online per n: interpolated between measured n,
-/// extrapolated beyond. One slow measurement moves an estimate by a bounded factor.
+/// Microseconds of an operation on n things, learned online: a line (a Kalman filter of two states,
+/// value and slope), and of each n how it was measured to differ from the line, believed the more
+/// the oftener. A slow measurement counts less than a fast one: other processes and cold memory
+/// make an operation longer, nothing makes it shorter.
 class CostCurve {
  public:
-  /// prior_slope: cost of one more thing as a share of the cost per thing, as long as only one n is
-  /// measured (1: proportional to n).
-  explicit CostCurve(double prior_slope) : prior_slope_(prior_slope) {}
+  /// What one more thing costs as a share of the cost per thing (1: proportional to n), as long as
+  /// only one n is measured, and its standard deviation.
+  struct Prior {
+    double slope = 1;
+    double deviation = 0.3;
+  };
+  explicit CostCurve(Prior prior) : prior_(prior) {}
 
   void observe(std::size_t n, double cost_us);
   bool is_empty() const noexcept { return n_observed_ == 0; }
   std::size_t n_observed() const noexcept { return n_observed_; }
-  std::size_t n_observed(std::size_t n) const { return costs_.at(n).count; }
+  std::size_t n_observed(std::size_t n) const { return count_.at(n); }
   /// 0 if empty.
   double predict(std::size_t n) const;
-  /// The same values, of a place where they may differ: the next measurements count as much as all
-  /// that were taken so far.
+  /// The share by which n may well cost less than predicted, by how often and how long ago it was
+  /// measured.
+  double doubt(std::size_t n) const;
+  /// The same values, of a place where they may differ: the next measurements count for more.
   CostCurve young() const;
 
  private:
-  struct Cost {
-    double mean_us = 0;
-    std::uint32_t count = 0;
-    std::uint32_t n_averaged = 0;  // of them, in the mean
-    std::uint32_t n_aside = 0;     // the latest that were all above the mean, or all below
-    bool is_above = false;
-  };
+  void start(double n, double cost_us);
+  void drift();
+  void correct(double n, double cost_us);
+  double line(double n) const;
+  double variance(double n) const;
 
-  double bounded(std::size_t n) const;
-  double believed(std::size_t n) const;
-  double from_others(std::size_t n, std::uint32_t least_count) const;
-
-  double prior_slope_;
-  std::array<Cost, kMaxDraftTokens + 2> costs_{};
-  std::size_t end_ = 0;  // all measured n are below
+  Prior prior_;
+  std::array<std::uint32_t, kMaxDraftTokens + 2> count_{};
+  std::array<double, kMaxDraftTokens + 2> known_{};   // like count_, fading
+  std::array<double, kMaxDraftTokens + 2> excess_{};  // over the line, as a share of it
   std::size_t n_observed_ = 0;
+  double at_0_ = 0;
+  double slope_ = 0;
+  double var_at_0_ = 0;
+  double covariance_ = 0;
+  double var_slope_ = 0;
 };
 
 /// One CostCurve per octave of the context: attention and the indexer read what is in the cache. An
 /// octave that was never measured is believed to cost what the latest one does.
 class ContextCosts {
  public:
-  explicit ContextCosts(double prior_slope) : none_(prior_slope) {}
+  explicit ContextCosts(CostCurve::Prior prior) : none_(prior) {}
 
   void observe(std::size_t context, std::size_t n, double cost_us);
   bool is_empty() const noexcept { return curves_.empty(); }

@@ -17,7 +17,8 @@
 namespace ft::speculation {
 namespace {
 
-constexpr std::size_t kSeeds = 10;
+constexpr std::uint64_t kFirstSeed = 70'001;  // none that a constant was chosen with
+constexpr std::size_t kSeeds = 40;
 constexpr std::array<std::size_t, 5> kFixedDepths = {0, 1, 2, 3, 5};
 
 struct World {
@@ -133,6 +134,16 @@ World resident(double first, double later) {
           .later = later};
 }
 
+// Rows that cost what those of a small model do: much.
+World small(double acceptance) {
+  return {.name = fmt::format("small, acceptance {}", acceptance),
+          .compute_us = 600,
+          .row_share = 0.4,
+          .draft_us = 105,
+          .first = acceptance,
+          .later = acceptance};
+}
+
 World streamed(double missing_share, double acceptance) {
   return {.name = fmt::format("streamed, row {}, acceptance {}", missing_share, acceptance),
           .compute_us = 180'000,
@@ -160,7 +171,7 @@ double best_fixed(const World& world) {
 Regret regret(const World& world) {
   Regret out;
   double sum = 0;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
     RoundPlanner planner(1, {});
     const double us = Reply(world, seed).us_per_token(planner);
     out.worst = std::max(out.worst, us / best_fixed(world));
@@ -176,7 +187,27 @@ class PlannerRegret : public ::testing::TestWithParam<World> {};
 TEST_P(PlannerRegret, IsSmallAgainstTheBestFixedDepth) {
   const Regret found = regret(GetParam());
   EXPECT_LT(found.mean, 1.02);
-  EXPECT_LT(found.worst, 1.06);
+  EXPECT_LT(found.worst, 1.045);
+}
+
+TEST_P(PlannerRegret, IsReportedAsItWas) {
+  const World& world = GetParam();
+  const auto us_per_token = [&](const std::optional<FixedChoice>& best) {
+    return Reply::fixed_us_per_token(world, best->source ? best->depth : 0);
+  };
+  double reported = 0;
+  double was = 0;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 10; ++seed) {
+    RoundPlanner planner(1, {});
+    EXPECT_FALSE(planner.best_in_hindsight());
+    const double us = Reply(world, seed).us_per_token(planner);
+    const std::optional<FixedChoice> best = planner.best_in_hindsight();
+    ASSERT_TRUE(best);
+    reported += best->regret / 10;
+    was += (us / us_per_token(best) - 1) / 10;
+    EXPECT_LT(us_per_token(best), 1.05 * best_fixed(world)) << "not nearly the best";
+  }
+  EXPECT_NEAR(reported, was, 0.03);
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds,
@@ -185,6 +216,8 @@ INSTANTIATE_TEST_SUITE_P(Worlds,
                                            resident(0.02, 0.02),
                                            resident(0.2, 0.2),
                                            resident(0.98, 0.98),
+                                           small(0.95),
+                                           small(0.5),
                                            streamed(0.75, 0.6),
                                            streamed(0.75, 0.4),
                                            streamed(0.75, 0.02),

@@ -148,8 +148,9 @@ TEST(PlannerContext, CostsGrowWithIt) {
   }
   EXPECT_LT(n_far, 40u);
   // Back in a short context the costs are those of the short one.
-  EXPECT_NEAR(planner.baseline_us({.max_drafts = 16, .context = 400}), row_us(300), 150);
-  EXPECT_NEAR(planner.baseline_us({.max_drafts = 16, .context = 39'000}), row_us(38'000), 1500);
+  EXPECT_NEAR(planner.plan({.max_drafts = 16, .context = 400}).baseline_us, row_us(300), 150);
+  EXPECT_NEAR(
+      planner.plan({.max_drafts = 16, .context = 39'000}).baseline_us, row_us(38'000), 1500);
 }
 
 TEST(PlannerReads, PriceARoundByWhatIsMissingNow) {

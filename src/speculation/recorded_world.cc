@@ -88,21 +88,20 @@ double RecordedWorld::time_of(const Samples& samples, std::size_t n, std::size_t
   return std::max(at(below) + share * (at(above) - at(below)), 0.0);
 }
 
+// Of the nearest position where so many are known; the lower of two.
 std::size_t RecordedWorld::run_length(const Source& source,
                                       std::size_t position,
-                                      std::size_t most) const {
-  std::size_t length = 0;
-  while (length < most) {
-    // The run at the latest position up to here that has one, less what lies before.
-    const auto after = source.runs.upper_bound(position + length);
-    if (after == source.runs.begin()) break;
-    const auto& [start, run] = *std::prev(after);
-    const std::size_t gone = position + length - start;
-    if (run.accepted <= gone) break;
-    length += run.accepted - gone;
-    if (run.is_end_known) break;
-  }
-  return std::min(length, most);
+                                      std::size_t most) {
+  const auto is_known = [&](const auto& run) {
+    return run.second.is_end_known || run.second.accepted >= most;
+  };
+  const auto from = source.runs.lower_bound(position);
+  const auto after = std::find_if(from, source.runs.end(), is_known);
+  const auto before = std::find_if(std::make_reverse_iterator(from), source.runs.rend(), is_known);
+  const bool has_before = before != source.runs.rend();
+  if (after == source.runs.end()) return has_before ? std::min(before->second.accepted, most) : 0;
+  const bool is_after = !has_before || after->first - position < position - before->first;
+  return std::min((is_after ? after->second : before->second).accepted, most);
 }
 
 std::optional<Offer> RecordedWorld::offer(const Source& source, std::size_t position) const {
@@ -111,14 +110,17 @@ std::optional<Offer> RecordedWorld::offer(const Source& source, std::size_t posi
   return found == source.offers.end() ? Offer{} : found->second;
 }
 
-RecordedWorld::Step RecordedWorld::step(std::span<const RoundPlan::Part> parts,
-                                        std::size_t position) const {
+RecordedWorld::Place RecordedWorld::place(std::size_t position, std::size_t shift) const {
+  return {position, begin_ + (position - begin_ + shift) % (end_ - begin_)};
+}
+
+RecordedWorld::Step RecordedWorld::step(std::span<const RoundPlan::Part> parts, Place at) const {
   Step out;
   std::size_t n_drafted = 0;
   bool is_unbroken = true;
   for (const RoundPlan::Part& part : parts) {
     const Source& from = sources_.at(part.source);
-    const std::size_t start = position + n_drafted;
+    const std::size_t start = at.position + n_drafted;
     const std::optional<Offer> offered = offer(from, start);
     const std::size_t n = offered ? std::min(part.depth, offered->n_tokens) : part.depth;
     if (is_unbroken) {
@@ -128,15 +130,16 @@ RecordedWorld::Step RecordedWorld::step(std::span<const RoundPlan::Part> parts,
     }
     n_drafted += n;
     out.outcome.parts.push_back({part.depth, n});
-    out.outcome.draft_us += std::llround(n == 0 ? 0 : time_of(from.draft_us, n, start));
+    out.outcome.draft_us += std::llround(n == 0 ? 0 : time_of(from.draft_us, n, at.timed_as));
   }
-  out.outcome.rest_us = std::llround(time_of(rest_us_, n_drafted + 1, position));
+  out.outcome.rest_us = std::llround(time_of(rest_us_, n_drafted + 1, at.timed_as));
   out.n_tokens = out.outcome.n_accepted + 1;
   return out;
 }
 
 PlayedChoice RecordedWorld::play_fixed(std::string name,
-                                       const std::optional<RoundPlan::Part>& part) const {
+                                       const std::optional<RoundPlan::Part>& part,
+                                       std::size_t shift) const {
   double us = 0;
   std::size_t n_rounds = 0;
   std::size_t n_tokens = 0;
@@ -145,7 +148,7 @@ PlayedChoice RecordedWorld::play_fixed(std::string name,
     if (part) parts.push_back(*part);
     if (part) parts.back().depth = std::min(part->depth, end_ - position - 1);
     if (!parts.empty() && parts.back().depth == 0) parts.clear();
-    const Step next = step(parts, position);
+    const Step next = step(parts, place(position, shift));
     us += static_cast<double>(next.outcome.draft_us + next.outcome.rest_us);
     n_tokens += next.n_tokens;
     position += next.n_tokens;
@@ -155,17 +158,20 @@ PlayedChoice RecordedWorld::play_fixed(std::string name,
   return {std::move(name), us * kTokens / tokens, tokens / static_cast<double>(n_rounds)};
 }
 
-PlayedChoice RecordedWorld::play_planner() const {
+PlayedChoice RecordedWorld::play_planner(std::size_t shift) const {
   RoundPlanner planner(sources_.size(), {});
+  std::size_t max_drafts = 0;
+  for (const Source& source : sources_) max_drafts = std::max(max_drafts, source.max_depth);
   double us = 0;
   std::size_t n_rounds = 0;
   std::size_t n_tokens = 0;
   std::vector<std::optional<Offer>> offers(sources_.size());
   for (std::size_t position = begin_; n_tokens < kTokens; ++n_rounds) {
     for (std::size_t i = 0; i < sources_.size(); ++i) offers[i] = offer(sources_[i], position);
-    const RoundPlan plan =
-        planner.plan({.max_drafts = end_ - position - 1, .context = position, .offers = offers});
-    const Step next = step(plan.parts, position);
+    const RoundPlan plan = planner.plan({.max_drafts = std::min(end_ - position - 1, max_drafts),
+                                         .context = position,
+                                         .offers = offers});
+    const Step next = step(plan.parts, place(position, shift));
     planner.record(plan, next.outcome);
     us += static_cast<double>(next.outcome.draft_us + next.outcome.rest_us);
     n_tokens += next.n_tokens;
@@ -176,12 +182,13 @@ PlayedChoice RecordedWorld::play_planner() const {
   return {"auto", us * kTokens / tokens, tokens / static_cast<double>(n_rounds)};
 }
 
-std::vector<PlayedChoice> RecordedWorld::play() const {
-  std::vector<PlayedChoice> out = {play_planner(), play_fixed("none", std::nullopt)};
+std::vector<PlayedChoice> RecordedWorld::play(std::size_t shift) const {
+  std::vector<PlayedChoice> out = {play_planner(shift), play_fixed("none", std::nullopt, shift)};
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     for (std::size_t depth = 1; depth <= sources_[i].max_depth; ++depth) {
       out.push_back(play_fixed(fmt::format("{} {}", sources_[i].name, depth),
-                               RoundPlan::Part{.source = i, .depth = depth}));
+                               RoundPlan::Part{.source = i, .depth = depth},
+                               shift));
     }
   }
   return out;

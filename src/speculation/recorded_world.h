@@ -21,11 +21,11 @@ struct PlayedChoice {
 };
 
 /// The text is the same whoever drafts, and so are a source's drafts at a position; times depend on
-/// the number of rows and the position. Where no trace has a round at a position, its drafts are
-/// taken to do as those around it: a run of right drafts goes on as the run does that starts where
-/// its known part ends. A time is that of the nearest round in position, per number of rows,
-/// interpolated between numbers that were measured. What is resident is not modelled: the waits are
-/// part of the times. Played to 1,000 tokens; a shorter text is played again from its start.
+/// the number of rows and the position. Where no trace tells of so many drafts at a position, they
+/// are taken to do as those at the nearest one where a trace does. A time is that of the nearest
+/// round in position, per number of rows, interpolated between numbers that were measured. What is
+/// resident is not modelled: the waits are part of the times. Played to 1,000 tokens; a shorter
+/// text is played again from its start.
 class RecordedWorld {
  public:
   /// Throws InvalidInput if the traces hold no rounds, or start at different positions: they are
@@ -33,7 +33,9 @@ class RecordedWorld {
   explicit RecordedWorld(std::span<const RecordedTrace> traces);
 
   /// `auto` first, then no drafts, then every source at 1 ... the largest depth it was recorded at.
-  std::vector<PlayedChoice> play() const;
+  /// Times are those of rounds `shift` positions further on, from the end on to the start: the same
+  /// text with other luck.
+  std::vector<PlayedChoice> play(std::size_t shift = 0) const;
 
  private:
   using Samples = std::map<std::size_t, std::map<std::size_t, double>>;  // [n][position]: us
@@ -57,11 +59,18 @@ class RecordedWorld {
   void add_drafts(const RecordedRound& round, Source& source);
   Source& source(const std::string& name);
   static double time_of(const Samples& samples, std::size_t n, std::size_t position);
-  std::size_t run_length(const Source& source, std::size_t position, std::size_t most) const;
+  static std::size_t run_length(const Source& source, std::size_t position, std::size_t most);
   std::optional<Offer> offer(const Source& source, std::size_t position) const;
-  Step step(std::span<const RoundPlan::Part> parts, std::size_t position) const;
-  PlayedChoice play_fixed(std::string name, const std::optional<RoundPlan::Part>& part) const;
-  PlayedChoice play_planner() const;
+  struct Place {
+    std::size_t position = 0;
+    std::size_t timed_as = 0;  // position
+  };
+  Place place(std::size_t position, std::size_t shift) const;
+  Step step(std::span<const RoundPlan::Part> parts, Place at) const;
+  PlayedChoice play_fixed(std::string name,
+                          const std::optional<RoundPlan::Part>& part,
+                          std::size_t shift) const;
+  PlayedChoice play_planner(std::size_t shift) const;
 
   std::vector<Source> sources_;
   Samples rest_us_;

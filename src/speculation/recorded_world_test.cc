@@ -107,7 +107,7 @@ TEST(RecordedWorld, RegretOfThePlannerIsSmall) {
                                Machine{.runs = {0, 1}, .row_us = 900, .draft_us = 50}};
   for (const Machine& machine : machines) {
     const std::vector<PlayedChoice> played = RecordedWorld(record_all(machine)).play();
-    EXPECT_LT(regret(played), 0.055);
+    EXPECT_LT(regret(played), 0.025);
   }
 }
 

@@ -12,6 +12,7 @@ constexpr std::uint32_t kBaselineRounds = 2;
 // A further row of a forward and a draft, as shares of a one-row forward, before either is
 // measured. Low: what looks cheap is tried, and one round corrects it.
 constexpr double kPriorRowCost = 0.15;
+constexpr double kRowCostDeviation = 0.2;
 constexpr double kPriorDraftCost = 0.1;
 
 // The first measurement of a source's drafts may have found cold memory: it is believed up to a
@@ -23,7 +24,7 @@ constexpr double kMaxSurprise = 2;
 constexpr double kTailPrior = 4;
 
 // A change of mind must promise this much; going back to depth 0 need not.
-constexpr double kHysteresis = 1.03;
+constexpr double kHysteresis = 1.01;
 
 // Probes: at most one in so many rounds, and only while what they have cost stays below this share
 // of all time plus a few rounds. The latter pay for the first trials of a source, which come at
@@ -33,11 +34,18 @@ constexpr std::uint64_t kProbeInterval = 16;
 constexpr std::uint64_t kYoungInterval = 3;
 // The baseline's first rounds are the coldest of all: after so many it is measured again.
 constexpr std::uint64_t kSettling = 8;
+// The baseline less often where drafts win by far.
+constexpr double kFarBetter = 1.15;
+constexpr std::uint64_t kFarInterval = 64;
 constexpr double kRegretBudget = 0.006;
 constexpr double kRegretAllowance = 2;
 constexpr std::size_t kTrials = 4;
 // What a single probe is charged, in rounds without drafts: the rest is taken for cold memory.
 constexpr double kMaxRegret = 1.5;
+
+// Drafts are at most twice as many as there ever were: what wide rounds cost is a guess from narrow
+// ones.
+constexpr std::size_t kFirstReach = 4;
 
 std::optional<Offer> offer_of(const PlanInputs& inputs, std::size_t source) {
   return source < inputs.offers.size() ? inputs.offers[source] : std::nullopt;
@@ -54,28 +62,10 @@ std::optional<double> missing_bytes(const PlanInputs& inputs, std::size_t n_draf
 
 }  // namespace
 
-std::string_view to_string(PlanReason reason) noexcept {
-  switch (reason) {
-    case PlanReason::kNoSource:
-      return "no source";
-    case PlanReason::kNoRoom:
-      return "no room";
-    case PlanReason::kFixed:
-      return "fixed";
-    case PlanReason::kBaseline:
-      return "baseline";
-    case PlanReason::kBest:
-      return "best";
-    case PlanReason::kHeld:
-      return "held";
-    case PlanReason::kProbe:
-      return "probe";
-  }
-  return "unknown";
-}
-
 RoundPlanner::RoundPlanner(std::size_t n_sources, PlannerOptions options)
-    : options_(options), sources_(n_sources), rest_cost_(kPriorRowCost) {
+    : options_(options),
+      sources_(n_sources),
+      rest_cost_({.slope = kPriorRowCost, .deviation = kRowCostDeviation}) {
   const std::size_t deepest = std::max(options_.max_depth, options_.fixed_depth.value_or(0));
   if (deepest > kMaxDraftTokens) {
     fail("draft length is {}, expected 0 ... {}", deepest, kMaxDraftTokens);
@@ -100,12 +90,28 @@ RoundPlan RoundPlanner::plan(const PlanInputs& inputs) const {
   RoundPlan plan = choose(believable);
   plan.missing_bytes = missing_bytes(inputs, plan.depth());
   plan.all_missing_bytes.assign(inputs.missing_bytes.begin(), inputs.missing_bytes.end());
+  if (!options_.fixed_depth && rest_cost_.latest().n_observed(1) >= kBaselineRounds)
+    plan.fixed = fixed_prices(believable);
   return plan;
 }
 
+std::vector<RoundPlan::Price> RoundPlanner::fixed_prices(const PlanInputs& inputs) const {
+  std::vector<RoundPlan::Price> out = {{1, rest_us(inputs, 0)}};
+  for (std::size_t source = 0; source < sources_.size(); ++source) {
+    const std::vector<Choice> choices =
+        price(inputs, source, std::min(inputs.max_drafts, options_.max_depth));
+    for (std::size_t depth = 1; depth <= options_.max_depth; ++depth) {
+      const Choice& choice = choices[std::min(depth, choices.size() - 1)];
+      out.push_back({choice.tokens, choice.cost_us});
+    }
+  }
+  return out;
+}
+
 RoundPlan RoundPlanner::choose(const PlanInputs& inputs) const {
-  const std::size_t limit =
-      std::min(inputs.max_drafts, options_.fixed_depth.value_or(options_.max_depth));
+  const std::size_t reach = std::max(kFirstReach, 2 * deepest_);
+  const std::size_t limit = std::min(
+      inputs.max_drafts, options_.fixed_depth.value_or(std::min(options_.max_depth, reach)));
   const auto nothing = [&](PlanReason reason) {
     return as_plan(inputs, draft_nothing(inputs), reason);
   };
@@ -119,7 +125,7 @@ RoundPlan RoundPlanner::choose(const PlanInputs& inputs) const {
   PlanReason reason = options_.fixed_depth ? PlanReason::kFixed : PlanReason::kBest;
   if (!options_.fixed_depth && chosen.depth() > 0) {
     const Choice held = held_choice(inputs, limit);
-    if (chosen.rate() < held.rate() * kHysteresis && chosen.parts != held.parts) {
+    if (chosen.hoped_rate() < held.hoped_rate() * kHysteresis && chosen.parts != held.parts) {
       chosen = held;
       reason = PlanReason::kHeld;
     }
@@ -139,6 +145,7 @@ RoundPlan RoundPlanner::as_plan(const PlanInputs& inputs,
   return {.parts = choice.parts,
           .expected_tokens = choice.tokens,
           .predicted_us = rest_cost_.is_empty() ? 0 : choice.cost_us,
+          .baseline_us = rest_cost_.is_empty() ? 0 : rest_us(inputs, 0),
           .context = inputs.context,
           .reason = reason};
 }
@@ -151,15 +158,14 @@ RoundPlan RoundPlanner::as_probe(const PlanInputs& inputs,
   return plan;
 }
 
-double RoundPlanner::baseline_us(const PlanInputs& inputs) const {
-  const std::vector<double> believed = read_cost_.believed(inputs.missing_bytes);
-  PlanInputs believable = inputs;
-  believable.missing_bytes = believed;
-  return rest_cost_.is_empty() ? 0 : rest_us(believable, 0);
+RoundPlanner::Choice RoundPlanner::draft_nothing(const PlanInputs& inputs) const {
+  return {.parts = {}, .tokens = 1, .cost_us = rest_us(inputs, 0), .doubt_us = doubt_us(inputs, 0)};
 }
 
-RoundPlanner::Choice RoundPlanner::draft_nothing(const PlanInputs& inputs) const {
-  return {.parts = {}, .tokens = 1, .cost_us = rest_us(inputs, 0)};
+double RoundPlanner::doubt_us(const PlanInputs& inputs, std::size_t n_drafts) const {
+  if (rest_cost_.is_empty()) return 0;
+  const CostCurve& costs = rest_cost_.at(inputs.context);
+  return costs.predict(n_drafts + 1) * costs.doubt(n_drafts + 1);
 }
 
 double RoundPlanner::rest_us(const PlanInputs& inputs, std::size_t n_drafts) const {
@@ -208,7 +214,8 @@ std::vector<RoundPlanner::Choice> RoundPlanner::price(const PlanInputs& inputs,
     fewer_us += (offered - next_offered) * last_cost;
     offered = next_offered;
     last_cost = cost(part.depth);
-    choices.push_back({{part}, tokens, fewer_us + offered * last_cost});
+    choices.push_back(
+        {{part}, tokens, fewer_us + offered * last_cost, doubt_us(inputs, part.depth)});
   }
   return choices;
 }
@@ -220,7 +227,7 @@ RoundPlanner::Choice RoundPlanner::best_depth(const PlanInputs& inputs,
   const std::vector<Choice> choices = price(inputs, source, depths.max);
   std::size_t best = std::min(depths.min, choices.size() - 1);
   for (std::size_t depth = best; depth < choices.size(); ++depth) {
-    if (choices[depth].rate() > choices[best].rate()) best = depth;
+    if (choices[depth].hoped_rate() > choices[best].hoped_rate()) best = depth;
   }
   return choices[best];
 }
@@ -231,7 +238,7 @@ RoundPlanner::Choice RoundPlanner::best_choice(const PlanInputs& inputs, Range d
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     const Choice other = best_depth(inputs, source, depths);
     if (depths.min > 0 && other.parts.empty()) continue;
-    if (!best || other.rate() > best->rate()) best = other;
+    if (!best || other.hoped_rate() > best->hoped_rate()) best = other;
   }
   return best ? *best : draft_nothing(inputs);
 }
@@ -317,8 +324,7 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
                         .next = neighbour(inputs, chosen, depths),
                         .baseline_us = rest_us(inputs, 0)};
   if (chosen.parts.size() >= 2) candidates.pair.reset();
-  candidates.budget_us =
-      kRegretBudget * elapsed_us_ + kRegretAllowance * candidates.baseline_us - regret_us_;
+  candidates.budget = kRegretBudget * elapsed_ + kRegretAllowance - regret_;
   if (auto trial = first_trial(inputs, candidates, depths)) return trial;
   if (n_rounds_ - last_probe_ < kYoungInterval) return std::nullopt;
   if (auto young = youngest(inputs, candidates, depths)) return young;
@@ -327,8 +333,8 @@ std::optional<RoundPlanner::Choice> RoundPlanner::probe(const PlanInputs& inputs
 }
 
 bool RoundPlanner::Candidates::is_affordable(const Choice& choice) const {
-  const double regret_us = choice.cost_us - choice.tokens / chosen.rate();
-  return std::clamp(regret_us, 0.0, baseline_us) <= budget_us;
+  const double regret = (choice.cost_us - choice.tokens / chosen.rate()) / baseline_us;
+  return std::clamp(regret, 0.0, 1.0) <= budget;
 }
 
 const RoundPlanner::Source& RoundPlanner::tail_of(const Choice& pair) const {
@@ -359,12 +365,13 @@ std::optional<RoundPlanner::Choice> RoundPlanner::first_trial(const PlanInputs& 
 std::optional<RoundPlanner::Choice> RoundPlanner::youngest(const PlanInputs& inputs,
                                                            const Candidates& candidates,
                                                            Range depths) const {
-  if (candidates.budget_us < 0) return std::nullopt;
+  if (candidates.budget < 0) return std::nullopt;
   const auto is_young = [&](std::size_t n_drafts) {
     return rest_cost_.at(inputs.context).n_observed(n_drafts + 1) < kTrials;
   };
-  if (depths.min == 0 && is_young(0) && n_rounds_ >= kSettling &&
-      !is_young(candidates.chosen.depth()))
+  const bool is_cold = rest_cost_.at(inputs.context).n_observed(1) <= kBaselineRounds;
+  if (depths.min == 0 && n_rounds_ >= kSettling &&
+      (is_cold || (is_young(0) && !is_young(candidates.chosen.depth()))))
     return draft_nothing(inputs);
   const std::optional<Choice>& next = candidates.next;
   return next && is_young(next->depth()) ? next : std::nullopt;
@@ -382,7 +389,11 @@ std::optional<RoundPlanner::Choice> RoundPlanner::longest_waiting(const PlanInpu
     waited = n_rounds_ - last_round;
     longest = choice;
   };
-  if (depths.min == 0 && chosen.depth() > 0) consider(draft_nothing(inputs), last_baseline_);
+  const Choice nothing = draft_nothing(inputs);
+  const bool is_close = chosen.rate() < kFarBetter * nothing.rate();
+  const std::uint64_t rests_for = is_close ? 0 : kFarInterval - kProbeInterval;
+  if (depths.min == 0 && chosen.depth() > 0 && n_rounds_ >= last_baseline_ + rests_for)
+    consider(nothing, last_baseline_ + rests_for);
   const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     if (chosen.is_of(source)) continue;
@@ -401,6 +412,7 @@ void RoundPlanner::record(const RoundPlan& plan, const RoundOutcome& outcome) {
   ++n_rounds_;
   record_drafts(plan, outcome);
   record_choice(plan, outcome);
+  hindsight_.add(plan, options_.max_depth);
 }
 
 // Acceptance and cost of every part. Of a part behind a draft that fell nothing is known.
@@ -427,6 +439,7 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
     }
     n_drafted += drafted;
   }
+  deepest_ = std::max(deepest_, n_drafted);
   if (n_drafted > 0) {
     // The last one's: a head that offers its drafts takes next to no time.
     Source& last = sources_.at(plan.parts.back().source);
@@ -441,12 +454,20 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
 }
 
 void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outcome) {
-  // What it should have taken, if it took more: an interruption says nothing about the next round.
-  const auto round_us = static_cast<double>(outcome.draft_us + outcome.rest_us);
-  const double cost_us = plan.predicted_us > 0 ? std::min(plan.predicted_us, round_us) : round_us;
-  elapsed_us_ += cost_us;
+  // An interruption says nothing about the next round; what a source that slept had to catch up
+  // with does.
+  const auto draft_us = static_cast<double>(outcome.draft_us);
+  const auto rest_us = static_cast<double>(outcome.rest_us);
+  const bool is_probe = plan.reason == PlanReason::kProbe;
+  const bool is_waker =
+      is_probe && !plan.parts.empty() && sources_[plan.parts.back().source].n_asked > kTrials;
+  const double bound_us = is_waker ? draft_us + plan.predicted_us : plan.predicted_us;
+  const double round_us = draft_us + rest_us;
+  const double cost_us = plan.predicted_us > 0 ? std::min(bound_us, round_us) : round_us;
+  const double baseline_us = plan.baseline_us > 0 ? plan.baseline_us : round_us;
+  elapsed_ += cost_us / baseline_us;
   retry_.reset();
-  if (plan.reason == PlanReason::kProbe) {
+  if (is_probe) {
     last_probe_ = n_rounds_;
     const bool has_drafts = !plan.parts.empty();
     if (has_drafts && held_ && plan.parts.front().source == held_->source)
@@ -454,7 +475,7 @@ void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outc
     if (has_drafts && outcome.n_accepted > 0) retry_ = plan.parts.front();
     const auto n_tokens = static_cast<double>(outcome.n_accepted + 1);
     const double regret_us = cost_us - n_tokens * plan.instead_us_per_token;
-    regret_us_ += std::clamp(regret_us, 0.0, kMaxRegret * rest_cost_.at(plan.context).predict(1));
+    regret_ += std::clamp(regret_us / baseline_us, 0.0, kMaxRegret);
   } else if (plan.reason == PlanReason::kBest || plan.reason == PlanReason::kHeld) {
     if (plan.parts.empty()) {
       held_.reset();
