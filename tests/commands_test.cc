@@ -115,7 +115,8 @@ TEST(Commands, GenerateJsonHasEveryField) {
                           "accepted_per_position",
                           "tokens_per_forward",
                           "forwards_saved",
-                          "by_source"));
+                          "by_source",
+                          "best_fixed"));
   EXPECT_THAT(names_of(at(out, "memory")),
               ElementsAre("budget_bytes",
                           "peak_anonymous_bytes",

@@ -119,6 +119,15 @@ struct SourceStatistics {
   std::size_t accepted = 0;
 };
 
+/// A source and draft length kept for all of a request: the best there was, as the planner judges
+/// when the request is done.
+struct FixedChoice {
+  std::string source;  // empty: no drafts
+  std::size_t draft_tokens = 0;
+  /// Time of the planner's own choices over that of this one, less 1; below 0: changing won.
+  double regret = 0;
+};
+
 struct SpeculationStatistics {
   std::vector<std::string> sources;
   std::string accept;
@@ -132,6 +141,7 @@ struct SpeculationStatistics {
   double tokens_per_forward = 0;
   std::size_t forwards_saved = 0;
   std::map<std::string, SourceStatistics> by_source;
+  std::optional<FixedChoice> best_fixed;  // none: the draft length was given, or too few rounds
 };
 
 /// Experts of one size: those of the model, or those of its draft head. An expert that several rows

@@ -103,7 +103,16 @@ void write_speculation(json::Writer& out, const foretoken::SpeculationStatistics
     out.member("drafted", u64(counts.drafted)).member("accepted", u64(counts.accepted));
     out.end_object();
   }
-  out.end_object().end_object();
+  out.end_object();
+  if (const auto& best = speculation.best_fixed) {
+    out.key("best_fixed").begin_object();
+    out.member("source", best->source.empty() ? "none" : best->source);
+    out.member("draft_tokens", u64(best->draft_tokens)).member("regret", best->regret);
+    out.end_object();
+  } else {
+    out.key("best_fixed").null();
+  }
+  out.end_object();
 }
 
 void write_resources(json::Writer& out, const foretoken::Completion& completion) {
@@ -152,6 +161,13 @@ std::string verbose_text(const Outcome& outcome, const foretoken::ModelInfo& mod
   for (const auto& [name, counts] : outcome.completion.speculation.by_source) {
     out +=
         fmt::format("source {}: {} of {} drafts accepted\n", name, counts.accepted, counts.drafted);
+  }
+  if (const auto& best = outcome.completion.speculation.best_fixed) {
+    out += fmt::format("planner: {:+.1f} % time against the best fixed choice, {}\n",
+                       100 * best->regret,
+                       best->source.empty()
+                           ? "no drafts"
+                           : fmt::format("{} at {}", best->source, best->draft_tokens));
   }
   return out;
 }

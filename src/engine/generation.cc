@@ -320,6 +320,12 @@ class Generation final : public Job {
     out.timings = timings(n_tokens);
     out.speculation = recorder_.summary(n_tokens);
     out.speculation.accept = request_.accept;
+    if (const auto best = session.best_in_hindsight()) {
+      out.speculation.best_fixed = {
+          .source = best->source ? std::string(session.source_name(*best->source)) : "",
+          .draft_tokens = best->depth,
+          .regret = best->regret};
+    }
     out.experts = experts_between(at_start_, core_.expert_stats());
     if (core_.parts().has_budget) out.memory.budget_bytes = core_.parts().memory.budget_bytes;
     for (const auto* tier : {&out.experts.trunk, &out.experts.draft}) {
