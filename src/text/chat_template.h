@@ -28,12 +28,12 @@ class ChatTemplate {
   /// Renders a request: an object whose members become the template's variables (messages, tools,
   /// enable_thinking, reasoning_effort, clear_thinking, documents, ... as in Hugging Face's
   /// apply_chat_template). add_generation_prompt is set to true if absent. `tools` absent or null
-  /// is undefined. Assistant tool calls whose arguments are a JSON text (OpenAI clients) are parsed
-  /// first; an empty text means no arguments. Text that comes from the template is trusted, text
-  /// that comes from the request is not, whatever the template did with it (concatenation, strip,
-  /// split, replace keep the mark). Adjacent segments differ in trust. Const calls may run in
-  /// parallel. Throws InvalidInput for raise_exception, a missing or wrong `messages`, an operation
-  /// on a wrong type, or when the render takes more than a bounded number of steps or output bytes.
+  /// is undefined. Arguments of tool calls become objects first (tool_arguments.h). Text that comes
+  /// from the template is trusted, text that comes from the request is not, whatever the template
+  /// did with it (concatenation, strip, split, replace keep the mark). Adjacent segments differ in
+  /// trust. Const calls may run in parallel. Throws InvalidInput for raise_exception, a missing or
+  /// wrong `messages`, an operation on a wrong type, or when the render takes more than a bounded
+  /// number of steps or output bytes.
   std::vector<TextSegment> render(const json::Value& request) const;
 
  private:

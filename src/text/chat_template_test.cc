@@ -105,10 +105,10 @@ TEST(ChatTemplate, ParsesArgumentsGivenAsJsonText) {
   const auto segments = chat.render(parsed(R"({"messages": [{"role": "assistant", "tool_calls": [
       {"function": {"name": "f", "arguments": "{\"b\": [1, \"x\"], \"a\": null}"}},
       {"function": {"name": "f", "arguments": ""}},
-      {"name": "f", "arguments": "[true]"},
+      {"name": "f", "arguments": "{\"x\": true}"},
       {"function": {"name": "f", "arguments": {"kept": "{}"}}}]}]})"));
   EXPECT_EQ(marked(segments),
-            "⟦{\"b\": [1, \"x\"], \"a\": null}⟧;⟦{}⟧;⟦[true]⟧;⟦{\"kept\": \"{}\"}⟧;");
+            "⟦{\"b\": [1, \"x\"], \"a\": null}⟧;⟦{}⟧;⟦{\"x\": true}⟧;⟦{\"kept\": \"{}\"}⟧;");
 }
 
 TEST(ChatTemplate, RefusesArgumentsThatAreNoJson) {
