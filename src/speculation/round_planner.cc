@@ -142,7 +142,7 @@ RoundPlan RoundPlanner::choose(const PlanInputs& inputs) const {
 RoundPlan RoundPlanner::as_plan(const PlanInputs& inputs,
                                 const Choice& choice,
                                 PlanReason reason) const {
-  return {.parts = choice.parts,
+  return {.parts = {choice.parts.begin(), choice.parts.end()},
           .expected_tokens = choice.tokens,
           .predicted_us = rest_cost_.is_empty() ? 0 : choice.cost_us,
           .baseline_us = rest_cost_.is_empty() ? 0 : rest_us(inputs, 0),
@@ -193,7 +193,9 @@ std::vector<RoundPlanner::Choice> RoundPlanner::price(const PlanInputs& inputs,
                                                       std::size_t max_depth) const {
   const Source& from = sources_.at(source);
   const std::optional<Offer> offer = offer_of(inputs, source);
-  std::vector<Choice> choices = {draft_nothing(inputs)};
+  std::vector<Choice> choices;
+  choices.reserve(max_depth + 1);
+  choices.push_back(draft_nothing(inputs));
   const auto cost = [&](std::size_t n) { return rest_us(inputs, n) + draft_us(inputs, source, n); };
   RoundPlan::Part part{.source = source};
   if (offer) {
@@ -215,7 +217,7 @@ std::vector<RoundPlanner::Choice> RoundPlanner::price(const PlanInputs& inputs,
     offered = next_offered;
     last_cost = cost(part.depth);
     choices.push_back(
-        {{part}, tokens, fewer_us + offered * last_cost, doubt_us(inputs, part.depth)});
+        {Window(part), tokens, fewer_us + offered * last_cost, doubt_us(inputs, part.depth)});
   }
   return choices;
 }

@@ -52,8 +52,27 @@ class RoundPlanner {
     std::uint64_t last_round = 0;                                 // it was asked in
     std::array<std::uint64_t, kMaxDraftTokens + 1> last_asked{};  // by depth: the latest round
   };
+  // Of at most two parts: choices are made by the dozen in every round, so they do not allocate.
+  class Window {
+   public:
+    Window() = default;
+    explicit Window(const RoundPlan::Part& part) : parts_{part}, size_(1) {}
+    void push_back(const RoundPlan::Part& part) { parts_.at(size_++) = part; }
+    bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
+    const RoundPlan::Part& front() const { return parts_.front(); }
+    RoundPlan::Part& back() { return parts_.at(size_ - 1); }
+    const RoundPlan::Part& back() const { return parts_.at(size_ - 1); }
+    const RoundPlan::Part* begin() const { return parts_.data(); }
+    const RoundPlan::Part* end() const { return parts_.data() + size_; }
+    bool operator==(const Window&) const = default;
+
+   private:
+    std::array<RoundPlan::Part, 2> parts_{};
+    std::size_t size_ = 0;
+  };
   struct Choice {
-    std::vector<RoundPlan::Part> parts;
+    Window parts;
     double tokens = 1;
     double cost_us = 0;
     double doubt_us = 0;  // it may well be so much less
