@@ -85,6 +85,8 @@ TEST(ReplyParser_Reasoning, DoesNotBegin_WhereThePromptOpenedNone) {
 }
 
 TEST(ReplyParser_Reasoning, GoesOnWhereThePromptLeftIt) {
+  EXPECT_THAT(lines({.ids = reply("a"), .prompt = reply("<|assistant|><think>\n")}),
+              ElementsAre("reasoning: a"));
   EXPECT_THAT(lines({.ids = reply("a</think>b"), .prompt = reply("<|assistant|><think>\nSo, ")}),
               ElementsAre("reasoning: a", "content: b"));
   EXPECT_THAT(
