@@ -79,6 +79,10 @@ struct CommittedTokens {
   std::string
       text;  // complete characters that became final with these tokens; special tokens have no text
   std::vector<TokenLogprobs> logprobs;  // one per id if the request asked for them
+  std::size_t n_accepted = 0;           // leading ids that were drafted and accepted
+  /// One per id: the bytes of `text` that were final with it. Behind the last one stands what the
+  /// end of the generation released.
+  std::vector<std::size_t> text_ends = {};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

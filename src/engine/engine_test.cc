@@ -115,6 +115,34 @@ class EngineOnFakeModel : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+TEST_F(EngineOnFakeModel, TellsWhichTokensWereDrafted_AndWhereTheTextOfEachEnds) {
+  const auto engine = open();
+  foretoken::GenerationRequest wanted = request(60);
+  wanted.speculate = {"mtp"};
+  wanted.draft_tokens = 3;
+  const auto channel = engine->submit(wanted);
+  std::vector<std::size_t> accepted;
+  std::size_t n_all = 0;
+  foretoken::Completion completion;
+  while (auto event = channel->next()) {
+    if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event)) {
+      if (!accepted.empty()) EXPECT_LE(tokens->ids.size(), tokens->n_accepted + 1);
+      accepted.push_back(tokens->n_accepted);
+      n_all += tokens->n_accepted;
+      ASSERT_EQ(tokens->text_ends.size(), tokens->ids.size());
+      // Every token of this model is one character.
+      for (std::size_t i = 0; i < tokens->ids.size(); ++i) EXPECT_EQ(tokens->text_ends[i], i + 1);
+    } else if (const auto* last = std::get_if<foretoken::Completion>(&*event)) {
+      completion = *last;
+    }
+  }
+  EXPECT_EQ(accepted.at(0), 0U);  // the prefill's token
+  accepted.erase(accepted.begin());
+  EXPECT_EQ(accepted, completion.speculation.acceptance_lengths);
+  EXPECT_GT(n_all, 0U);
+  EXPECT_EQ(n_all, completion.speculation.accepted);
+}
+
 TEST_F(EngineOnFakeModel, WritesWhatTheModelAndTheSamplerSay) {
   const auto engine = open();
   const foretoken::GenerationRequest wanted = request();

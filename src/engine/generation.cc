@@ -61,8 +61,10 @@ class Output {
   }
 
   /// Takes committed tokens in order until the generation is over; later ones are dropped. Row i of
-  /// `logits` chose token i. Returns the event to send.
-  foretoken::CommittedTokens take(TokenSpan tokens, const ConstMatrix& logits) {
+  /// `logits` chose token i; the first n_accepted were drafts. Returns the event to send.
+  foretoken::CommittedTokens take(TokenSpan tokens,
+                                  std::size_t n_accepted,
+                                  const ConstMatrix& logits) {
     foretoken::CommittedTokens out;
     for (std::size_t i = 0; i < tokens.size() && !finish_; ++i) {
       const Token token = tokens[i];
@@ -70,7 +72,9 @@ class Output {
       ++n_tokens_;
       if (request_.logprobs) out.logprobs.push_back(logprobs_of(token, logits.row(i)));
       finish_ = finish_of(token, out.text);
+      out.text_ends.push_back(out.text.size());
     }
+    out.n_accepted = std::min(n_accepted, out.ids.size());
     if (finish_) out.text += rest();
     return out;
   }
@@ -211,7 +215,7 @@ class Generation final : public Job {
     const Token first = session.first_token(logits);
     first_token_us_ = now_us();
     at_first_token_ = mark();
-    send(output_.take({&first, 1}, logits));
+    send(output_.take({&first, 1}, 0, logits));
     core_.sample_peak_anonymous_bytes();
   }
 
@@ -286,7 +290,9 @@ class Generation final : public Job {
                                   experts_between(before, core_.expert_stats()),
                                   {.round = round, .position = pending_position}));
       }
-      send(output_.take(session.tokens().last(report.result.n_committed), report.result.logits));
+      send(output_.take(session.tokens().last(report.result.n_committed),
+                        report.result.n_accepted,
+                        report.result.logits));
     }
   }
 
