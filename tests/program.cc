@@ -37,12 +37,17 @@ void drain(io::UniqueFd& end, std::string& text) {
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& arguments) {
+Program::Program(const std::vector<std::string>& arguments, std::string_view input) {
+  auto [in_read, in_write] = make_pipe();
+  if (::write(in_write.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
+    throw IoError("cannot write the program's input");
+  }
+  in_write = io::UniqueFd();
   auto [out_read, out_write] = make_pipe();
   auto [err_read, err_write] = make_pipe();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, in_read.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out_write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err_write.get(), STDERR_FILENO);
   std::vector<std::string> words = {FT_PROGRAM};
@@ -92,8 +97,8 @@ ProgramResult Program::finish() {
   return result_;
 }
 
-ProgramResult run_program(const std::vector<std::string>& arguments) {
-  return Program(arguments).finish();
+ProgramResult run_program(const std::vector<std::string>& arguments, std::string_view input) {
+  return Program(arguments, input).finish();
 }
 
 void expect_refused(const ProgramResult& result, std::string_view what) {

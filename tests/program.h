@@ -24,7 +24,8 @@ struct ProgramResult {
 /// Starts build/foretoken with these arguments.
 class Program {
  public:
-  explicit Program(const std::vector<std::string>& arguments);
+  /// `input`: its whole standard input, at most what a pipe holds (64 KiB).
+  explicit Program(const std::vector<std::string>& arguments, std::string_view input = {});
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -50,7 +51,7 @@ class Program {
   ProgramResult result_;
 };
 
-ProgramResult run_program(const std::vector<std::string>& arguments);
+ProgramResult run_program(const std::vector<std::string>& arguments, std::string_view input = {});
 
 /// One line that says what is wrong, exit status 2, nothing on standard output.
 void expect_refused(const ProgramResult& result, std::string_view what);

@@ -22,6 +22,7 @@ using Command = std::function<int(Environment&)>;
 // Each adds its subcommand and options to `app`; if the command line names it, `chosen` becomes
 // what to run. Options live as long as the parsed App.
 void add_generate(CLI::App& app, Command& chosen);
+void add_chat(CLI::App& app, Command& chosen);
 void add_logits(CLI::App& app, Command& chosen);
 void add_perplexity(CLI::App& app, Command& chosen);
 void add_tokenize(CLI::App& app, Command& chosen);

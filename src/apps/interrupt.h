@@ -24,9 +24,11 @@ class InterruptWatcher {
   InterruptWatcher(InterruptWatcher&&) = delete;
   InterruptWatcher& operator=(InterruptWatcher&&) = delete;
 
-  /// Called once, on the watcher's thread, at the first interrupt. An empty handler restores the
+  /// Called on the watcher's thread, at the first interrupt. An empty handler restores the
   /// default. Returns when the handler before is not running.
   void set_handler(std::function<void()> handler);
+  /// The next interrupt counts as the first one again. A handler that goes on for good calls it.
+  void rearm() noexcept { was_interrupted_ = false; }
   bool was_interrupted() const noexcept { return was_interrupted_; }
 
  private:

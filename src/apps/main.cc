@@ -24,6 +24,7 @@ constexpr int kBadInput = 2;
 constexpr const char* kSeeHelp = "; see foretoken --help";
 
 constexpr std::array kSubcommands = {ft::apps::add_generate,
+                                     ft::apps::add_chat,
                                      ft::apps::add_logits,
                                      ft::apps::add_perplexity,
                                      ft::apps::add_tokenize,
