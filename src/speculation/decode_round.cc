@@ -5,7 +5,6 @@
 #include "speculation/observers.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,28 +49,14 @@ Draft ask(DraftSource& source,
   return out;
 }
 
-// Ratio mode: what the drafts of a window were drawn from.
-struct Laws {
-  std::vector<std::vector<float>> of_parts;
-  std::vector<std::span<const float>> of_drafts;  // into them; empty: not a draw
-
-  void add(Draft draft, std::size_t n_vocab) {
-    of_parts.push_back(std::move(draft.laws));
-    const std::span<const float> all = of_parts.back();
-    for (std::size_t i = 0; i < draft.tokens.size(); ++i) {
-      of_drafts.push_back(all.empty() ? all : all.subspan(i * n_vocab, n_vocab));
-    }
-  }
-};
-
-Laws propose(const RoundState& state,
-             std::span<const Proposer> proposers,
-             const std::stop_token& stop,
-             RoundResult& round) {
+DraftLaws propose(const RoundState& state,
+                  std::span<const Proposer> proposers,
+                  const std::stop_token& stop,
+                  RoundResult& round) {
   const bool wants_laws =
       state.accept == sampling::AcceptMode::kRatio && state.sampler->params().temperature > 0;
   const std::size_t n_vocab = state.model->config().n_vocab;
-  Laws laws;
+  DraftLaws laws;
   std::size_t room = room_for_drafts(*state.cache);
   for (const Proposer& proposer : proposers) {
     RoundResult::Part& part = round.parts.emplace_back();
@@ -98,34 +83,9 @@ std::vector<Token> hints(const RoundState& state, const std::stop_token& stop) {
   return ask(*state.hinter, request, state.model->config().n_vocab, stop).tokens;
 }
 
-// What a workspace is told for one forward; no later one sees it.
-class HintScope {
- public:
-  HintScope(models::Workspace& workspace, TokenSpan hints) : workspace_(workspace) {
-    workspace_.set_hints(hints);
-  }
-  ~HintScope() { workspace_.set_hints({}); }
-  HintScope(const HintScope&) = delete;
-  HintScope& operator=(const HintScope&) = delete;
-  HintScope(HintScope&&) = delete;
-  HintScope& operator=(HintScope&&) = delete;
-
- private:
-  models::Workspace& workspace_;
-};
-
-const models::ForwardOutput& forward(const RoundState& state,
-                                     std::span<const models::SequenceSlice> slices,
-                                     std::span<const LayerIndex> taps,
-                                     TokenSpan hints,
-                                     const std::stop_token& stop) {
-  const HintScope scope(*state.workspace, hints);
-  return state.model->forward(slices, taps, stop, *state.workspace);
-}
-
 sampling::Verdict verify(const RoundState& state,
                          TokenSpan drafts,
-                         const Laws& laws,
+                         const DraftLaws& laws,
                          ConstMatrix logits) {
   const StageScope stage(state.meter, Stage::kSampling);
   const sampling::History history{*state.tokens, state.n_prompt};
@@ -148,19 +108,6 @@ sampling::Verdict verify(const RoundState& state,
   }
 }
 
-experts::ExpertStats expert_stats(const RoundState& state) {
-  return state.store != nullptr ? state.store->stats() : experts::ExpertStats();
-}
-
-void count_reads(const experts::ExpertStats& before,
-                 const experts::ExpertStats& after,
-                 RoundResult& round) {
-  const std::uint64_t n_missed = after.trunk.misses - before.trunk.misses;
-  const std::uint64_t n_cached = after.trunk.from_page_cache - before.trunk.from_page_cache;
-  round.missing_bytes = (n_missed - std::min(n_missed, n_cached)) * after.trunk.slot_bytes;
-  round.stall_us = after.stall_us - before.stall_us;
-}
-
 }  // namespace
 
 RoundOutcome outcome_of(const RoundResult& result) {
@@ -172,54 +119,88 @@ RoundOutcome outcome_of(const RoundResult& result) {
           .missing_bytes = static_cast<double>(result.missing_bytes)};
 }
 
-RoundResult decode_round(RoundState& state,
+void DraftLaws::add(Draft draft, std::size_t n_vocab) {
+  of_parts.push_back(std::move(draft.laws));
+  const std::span<const float> all = of_parts.back();
+  for (std::size_t i = 0; i < draft.tokens.size(); ++i) {
+    of_drafts.push_back(all.empty() ? all : all.subspan(i * n_vocab, n_vocab));
+  }
+}
+
+DraftedRound begin_round(const RoundState& state,
                          std::span<const Proposer> proposers,
                          const std::stop_token& stop) {
   std::vector<Token>& tokens = *state.tokens;
-  cache::KvCache& cache = *state.cache;
-  FT_CHECK(tokens.size() == cache.length() + 1);
+  FT_CHECK(tokens.size() == state.cache->length() + 1);
   if (stop.stop_requested()) throw Cancelled();
-  const std::size_t n_fed = cache.length();
-  RoundResult round;
+  DraftedRound round;
+  RoundResult& result = round.result;
 
   const std::int64_t start_us = state.clock->now_us();
-  Laws laws;
   if (!proposers.empty()) {
     const StageScope stage(state.meter, Stage::kDraft);
-    laws = propose(state, proposers, stop, round);
+    round.laws = propose(state, proposers, stop, result);
   }
-  std::vector<Token> window = {tokens.back()};
-  window.insert(window.end(), round.drafts.begin(), round.drafts.end());
-  tokens.reserve(tokens.size() + window.size());
+  round.window = {tokens.back()};
+  round.window.insert(round.window.end(), result.drafts.begin(), result.drafts.end());
+  tokens.reserve(tokens.size() + round.window.size());
 
   const std::int64_t drafted_us = state.clock->now_us();
-  if (state.hinter != nullptr && round.drafts.empty()) round.hints = hints(state, stop);
-  const std::vector<LayerIndex> layers = tapped_layers(state.sources);
-  const std::array slices = {models::SequenceSlice{&cache, window, window.size()}};
-  const experts::ExpertStats before = expert_stats(state);
-  const models::ForwardOutput& out = forward(state, slices, layers, round.hints, stop);
-  count_reads(before, expert_stats(state), round);
+  result.draft_us = drafted_us - start_us;
+  if (state.hinter != nullptr && result.drafts.empty()) {
+    result.hints = hints(state, stop);
+    result.forward_us = state.clock->now_us() - drafted_us;
+  }
+  round.layers = tapped_layers(state.sources);
+  return round;
+}
 
-  const std::int64_t forwarded_us = state.clock->now_us();
-  const sampling::Verdict verdict = verify(state, round.drafts, laws, out.logits);
-  round.n_accepted = verdict.n_accepted;
-  round.n_committed = verdict.n_accepted + 1;
-  cache.truncate(n_fed + round.n_committed);
+ForwardPart part_of(const RoundState& state, const DraftedRound& round) noexcept {
+  return {.slice = {state.cache, round.window, round.window.size()},
+          .layers = round.layers,
+          .hints = round.result.hints};
+}
+
+RoundResult end_round(RoundState& state, DraftedRound round, const ForwardShare& share) {
+  std::vector<Token>& tokens = *state.tokens;
+  RoundResult result = std::move(round.result);
+  const std::size_t n_fed = tokens.size() - 1;
+  FT_CHECK(state.cache->length() == n_fed + round.window.size());
+
+  const std::int64_t start_us = state.clock->now_us();
+  const sampling::Verdict verdict = verify(state, result.drafts, round.laws, share.logits);
+  result.n_accepted = verdict.n_accepted;
+  result.n_committed = verdict.n_accepted + 1;
+  state.cache->truncate(n_fed + result.n_committed);
   tokens.insert(tokens.end(),
-                window.begin() + 1,
-                window.begin() + 1 + static_cast<std::ptrdiff_t>(round.n_accepted));
+                round.window.begin() + 1,
+                round.window.begin() + 1 + static_cast<std::ptrdiff_t>(result.n_accepted));
   tokens.push_back(verdict.next);
   ++state.n_rounds;
-  round.logits = out.logits;
-  round.logits.n_rows = round.n_committed;
+  result.logits = share.logits;
+  result.logits.n_rows = result.n_committed;
 
   const std::int64_t verified_us = state.clock->now_us();
-  show_all(state, {n_fed, round.n_committed, layers, out.taps});
-  round.draft_us = drafted_us - start_us;
-  round.forward_us = forwarded_us - drafted_us;
-  round.verify_us = verified_us - forwarded_us;
-  round.observe_us = state.clock->now_us() - verified_us;
-  return round;
+  show_all(state, {n_fed, result.n_committed, share.layers, share.taps});
+  result.forward_us += share.forward_us;
+  result.verify_us = verified_us - start_us;
+  result.observe_us = state.clock->now_us() - verified_us;
+  result.stall_us = share.stall_us;
+  result.missing_bytes = share.missing_bytes;
+  return result;
+}
+
+ForwardContext forward_context(const RoundState& state) noexcept {
+  return {*state.model, *state.workspace, *state.clock, state.store, state.meter};
+}
+
+RoundResult decode_round(RoundState& state,
+                         std::span<const Proposer> proposers,
+                         const std::stop_token& stop) {
+  DraftedRound round = begin_round(state, proposers, stop);
+  const ForwardPart part = part_of(state, round);
+  const SharedForward forward(forward_context(state), {&part, 1}, stop);
+  return end_round(state, std::move(round), forward.share(0));
 }
 
 }  // namespace ft::speculation

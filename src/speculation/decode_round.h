@@ -1,5 +1,6 @@
 // One round of decoding, with or without drafts: the only place that knows the order
-// propose → forward → verify → truncate → append → observe.
+// propose → forward → verify → truncate → append → observe. The two halves around the forward can
+// be had apart, for a forward that several sequences share.
 #pragma once
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "sampling/sampler.h"
 #include "sampling/verify.h"
 #include "speculation/draft_source.h"
+#include "speculation/forward_share.h"
 #include "speculation/round_planner.h"
 
 #include <cstddef>
@@ -62,7 +64,7 @@ struct RoundResult {
   ConstMatrix
       logits;  // [n_committed, n_vocab]: row i chose the i-th of them; dies at the next forward
   std::int64_t draft_us = 0;
-  std::int64_t forward_us = 0;  // with the time that its hints took
+  std::int64_t forward_us = 0;  // its share of it, with the time that its hints took
   std::int64_t verify_us = 0;
   std::int64_t observe_us = 0;
   std::int64_t stall_us = 0;        // of forward_us: computing waited for experts
@@ -72,15 +74,47 @@ struct RoundResult {
 /// What the planner learns from a round.
 RoundOutcome outcome_of(const RoundResult& result);
 
+/// What drafts were drawn from, in ratio mode.
+struct DraftLaws {
+  std::vector<std::vector<float>> of_parts;
+  std::vector<std::span<const float>> of_drafts;  // into them; empty: not a draw
+
+  void add(Draft draft, std::size_t n_vocab);
+};
+
+/// A round that has drafted and waits for its forward. Nothing of the session has changed, so it
+/// may wait any time, or be dropped.
+struct DraftedRound {
+  RoundResult result;  // parts, drafts, hints and their times
+  DraftLaws laws;
+  std::vector<Token> window;       // the pending token and the drafts
+  std::vector<LayerIndex> layers;  // that the sources want to see
+};
+
 /// proposers: who drafts, each behind what those before it drafted; empty for none. All together
-/// are cut to the cache's rollback limit and free positions. Throws what forward, verify and
-/// propose throw; then cache, tokens and sources are as before the round (a cache that cannot go
-/// back keeps its new length, and the next round refuses the broken invariant). A source that
-/// returns more than asked, or an id outside the vocabulary, fails the request with Error. If a
-/// source's observe throws, the round stands and every other source has seen it; the exception is
-/// passed on.
+/// are cut to the cache's rollback limit and free positions. Throws Cancelled and what propose
+/// throws; then cache, tokens and sources are as before. A source that returns more than asked, or
+/// an id outside the vocabulary, fails the request with Error.
+DraftedRound begin_round(const RoundState& state,
+                         std::span<const Proposer> proposers,
+                         const std::stop_token& stop);
+
+/// What the round wants of a forward; a view of both.
+ForwardPart part_of(const RoundState& state, const DraftedRound& round) noexcept;
+
+/// After the forward, with what it made of the round's part. Throws what verify throws; then cache,
+/// tokens and sources are as before begin_round() (a cache that cannot go back keeps its new
+/// length, and the next round refuses the broken invariant). If a source's observe throws, the
+/// round stands and every other source has seen it; the exception is passed on.
+RoundResult end_round(RoundState& state, DraftedRound round, const ForwardShare& share);
+
+/// The whole round with a forward of its own. Throws what the halves and forward throw, with the
+/// same promises.
 RoundResult decode_round(RoundState& state,
                          std::span<const Proposer> proposers,
                          const std::stop_token& stop);
+
+/// What a lone forward of this session runs on.
+ForwardContext forward_context(const RoundState& state) noexcept;
 
 }  // namespace ft::speculation

@@ -3,32 +3,41 @@
 #include "base/error.h"
 #include "speculation/observers.h"
 
-#include <array>
 #include <vector>
 
 namespace ft::speculation {
 
-PrefillResult prefill_chunk(RoundState& state, std::size_t n_tokens, const std::stop_token& stop) {
-  const TokenSpan prompt = *state.tokens;
+PrefillChunk begin_chunk(const RoundState& state, std::size_t n_tokens) {
+  const std::size_t n_prompt = state.tokens->size();
   const std::size_t begin = state.cache->length();
-  FT_CHECK(prompt.size() == state.n_prompt && begin < prompt.size());
-  FT_CHECK(n_tokens >= 1 && n_tokens <= prompt.size() - begin);
-  if (stop.stop_requested()) throw Cancelled();
-  const bool is_last = begin + n_tokens == prompt.size();
+  FT_CHECK(n_prompt == state.n_prompt && begin < n_prompt);
+  FT_CHECK(n_tokens >= 1 && n_tokens <= n_prompt - begin);
+  return {n_tokens, tapped_layers(state.sources)};
+}
 
+ForwardPart part_of(const RoundState& state, const PrefillChunk& chunk) noexcept {
+  const TokenSpan rest = TokenSpan(*state.tokens).subspan(state.cache->length());
+  const std::size_t n_logits = chunk.n_tokens == rest.size() ? 1 : 0;
+  return {.slice = {state.cache, rest.first(chunk.n_tokens), n_logits}, .layers = chunk.layers};
+}
+
+PrefillResult end_chunk(RoundState& state, const PrefillChunk& chunk, const ForwardShare& share) {
+  const std::size_t n_fed = state.cache->length();
   const std::int64_t start_us = state.clock->now_us();
-  const std::vector<LayerIndex> layers = tapped_layers(state.sources);
-  const std::array slices = {
-      models::SequenceSlice{state.cache, prompt.subspan(begin, n_tokens), is_last ? 1u : 0u}};
-  const models::ForwardOutput& out = state.model->forward(slices, layers, stop, *state.workspace);
-
-  const std::int64_t forwarded_us = state.clock->now_us();
-  show_all(state, {begin, n_tokens, layers, out.taps});
+  show_all(state, {n_fed - chunk.n_tokens, chunk.n_tokens, share.layers, share.taps});
   PrefillResult result;
-  if (is_last) result.logits = out.logits;
-  result.forward_us = forwarded_us - start_us;
-  result.observe_us = state.clock->now_us() - forwarded_us;
+  if (n_fed == state.n_prompt) result.logits = share.logits;
+  result.forward_us = share.forward_us;
+  result.observe_us = state.clock->now_us() - start_us;
   return result;
+}
+
+PrefillResult prefill_chunk(RoundState& state, std::size_t n_tokens, const std::stop_token& stop) {
+  const PrefillChunk chunk = begin_chunk(state, n_tokens);
+  if (stop.stop_requested()) throw Cancelled();
+  const ForwardPart part = part_of(state, chunk);
+  const SharedForward forward(forward_context(state), {&part, 1}, stop);
+  return end_chunk(state, chunk, forward.share(0));
 }
 
 Token first_token(RoundState& state, ConstMatrix logits) {

@@ -4,11 +4,13 @@
 
 #include "base/types.h"
 #include "speculation/decode_round.h"
+#include "speculation/forward_share.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <stop_token>
+#include <vector>
 
 namespace ft::speculation {
 
@@ -19,10 +21,25 @@ struct PrefillResult {
   std::int64_t observe_us = 0;
 };
 
-/// Feeds the next n_tokens of the prompt, positions cache.length() …, and shows them to every
-/// source together with the whole prompt. state.tokens is the prompt, n_prompt its size; 1 <=
-/// n_tokens <= n_prompt - cache.length(). Throws what forward throws; then cache and sources are as
-/// before. If a source's observe throws, the chunk stands and every other source has seen it.
+/// A chunk of a prompt that waits for its forward. Nothing of the session has changed.
+struct PrefillChunk {
+  std::size_t n_tokens = 0;
+  std::vector<LayerIndex> layers;  // that the sources want to see
+};
+
+/// The next n_tokens of the prompt, positions cache.length() …: 1 <= n_tokens <= n_prompt -
+/// cache.length(). state.tokens is the prompt, n_prompt its size.
+PrefillChunk begin_chunk(const RoundState& state, std::size_t n_tokens);
+
+/// What the chunk wants of a forward; a view of both.
+ForwardPart part_of(const RoundState& state, const PrefillChunk& chunk) noexcept;
+
+/// After the forward: shows the rows to every source together with the whole prompt. If a source's
+/// observe throws, the chunk stands and every other source has seen it.
+PrefillResult end_chunk(RoundState& state, const PrefillChunk& chunk, const ForwardShare& share);
+
+/// The three with a forward of their own. Throws Cancelled and what forward throws; then cache and
+/// sources are as before.
 ///
 /// A session that keeps a prefix of c tokens of an earlier sequence and goes on differently should
 /// truncate its cache to c - 1, not c: the hidden row of position c - 1 pairs with the new token c,
