@@ -33,12 +33,12 @@ namespace foretoken {
 enum class ErrorCode {
   kInvalidInput,       ///< a model, an option or a request is wrong
   kIo,                 ///< the operating system refused
-  kResourceExhausted,  ///< no memory
+  kResourceExhausted,  ///< no memory, or no room in the queue: Busy
   kCancelled,          ///< the engine was closed before the request was served
   kInternal,           ///< a defect of this program
 };
 
-/// The only exception this library throws on purpose. what() is one line: what was tried, with
+/// The only exception, with what derives from it, that this library throws on purpose. what() is one line: what was tried, with
 /// which values, what to do.
 class Error : public std::runtime_error {
  public:
@@ -47,6 +47,12 @@ class Error : public std::runtime_error {
 
  private:
   ErrorCode code_;
+};
+
+/// Thrown by Engine::submit() alone: too many requests wait already; later there may be room.
+class Busy : public Error {
+ public:
+  explicit Busy(const std::string& message) : Error(ErrorCode::kResourceExhausted, message) {}
 };
 
 /// A chat request as the model's template renders it.
@@ -127,6 +133,11 @@ struct EngineOptions {
   /// Tokens of the longest prediction that a request may bring, about 130 bytes each; unset: as
   /// many as there are positions, which is also the most.
   std::optional<std::size_t> max_prediction;
+  /// Requests that run at once, each with caches of its own, their tokens fed in shared forwards;
+  /// 0: as many as memory is there for, at most 16. Changes no result.
+  std::size_t max_sessions = 1;
+  /// Requests that may wait for their turn; submit() refuses a further one with Busy.
+  std::size_t max_queued = 256;
   /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all
   /// positions feed so many tokens at a time.
   std::size_t n_logit_rows = 0;
@@ -170,7 +181,7 @@ class TokenStream {
   /// Blocks for the next event; nullopt once the Completion was delivered. Throws Error if the
   /// request failed.
   std::optional<Event> next();
-  /// Ends the request within one layer; what was committed so far and a Completion still arrive.
+  /// Ends the request within one layer if it runs alone, else within one forward; what was committed so far and a Completion still arrive.
   void cancel() noexcept;
 
  private:
@@ -180,8 +191,8 @@ class TokenStream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A loaded model with its threads. Requests are served in the order of submission, one at a time.
-/// Thread-safe.
+/// A loaded model with its threads. Requests start in the order of submission;
+/// EngineOptions::max_sessions of them go on together. Thread-safe.
 class Engine {
  public:
   /// Loads a model. Throws Error.
@@ -194,7 +205,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   /// Queues a request. Throws Error for what can be seen to be wrong at once (an empty prompt, one
-  /// longer than the context, ids outside the vocabulary); the rest comes through the stream.
+  /// longer than the context, ids outside the vocabulary) and Busy; the rest comes through the
+  /// stream.
   TokenStream submit(GenerationRequest request);
   /// Feeds a prompt and returns logits. Waits for requests that were submitted before.
   Evaluation evaluate(const EvaluationRequest& request);

@@ -53,6 +53,7 @@ struct GenerationRequest {
   /// Prompt tokens to feed before the clock of the prefill starts: the timings are those of the
   /// rest, at that depth. Fewer than the prompt has.
   std::size_t n_untimed = 0;
+  /// It then has the engine for itself.
   bool measure_work = false;  // Completion::prompt_work and predicted_work, for less than 1 %
   /// Receives one JSON line per round, without newline; may be empty. Called on the engine's
   /// thread.

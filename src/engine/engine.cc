@@ -5,6 +5,8 @@
 #include "engine/generation.h"
 
 #include <future>
+#include <span>
+#include <stop_token>
 #include <utility>
 
 namespace ft::engine {
@@ -45,9 +47,23 @@ class EvaluationJob final : public Job {
 
 }  // namespace
 
+Engine::Engine(EngineParts parts)
+    : core_(std::move(parts)),
+      batch_(core_, batch_limits(core_.parts())),
+      scheduler_(
+          {.first =
+               [pool = core_.parts().pool.get()] {
+                 if (pool != nullptr) pool->pin_caller();  // the thread whose loops it runs
+               },
+           .step = [this](std::span<Member* const> members,
+                          const std::stop_token& stop) { return batch_.step(members, stop); },
+           .max_members = core_.parts().max_sessions,
+           .max_queued = core_.parts().max_queued,
+           .bell = bell_}) {}
+
 std::shared_ptr<EventChannel> Engine::submit(foretoken::GenerationRequest request) {
   check_request(request, parts());
-  auto channel = std::make_shared<EventChannel>(kChannelCapacity, parts().clock);
+  auto channel = std::make_shared<EventChannel>(kChannelCapacity, parts().clock, bell_);
   scheduler_.submit(make_generation(core_, std::move(request), channel, parts().clock->now_us()));
   return channel;
 }

@@ -2,6 +2,8 @@
 // from parts, so that tests bring their own model and clock.
 #pragma once
 
+#include "engine/batch.h"
+#include "engine/bell.h"
 #include "engine/engine_core.h"
 #include "engine/event_channel.h"
 #include "engine/scheduler.h"
@@ -11,25 +13,26 @@
 
 namespace ft::engine {
 
-/// Requests are served in the order of submission, one at a time. Thread-safe.
+/// Requests start in the order of submission and go on together, EngineParts::max_sessions at most.
+/// Thread-safe.
 class Engine {
  public:
-  explicit Engine(EngineParts parts)
-      : core_(std::move(parts)), scheduler_([pool = core_.parts().pool.get()] {
-          if (pool != nullptr) pool->pin_caller();  // the thread whose loops it runs
-        }) {}
+  explicit Engine(EngineParts parts);
 
-  /// Queues a request. Throws InvalidInput (see check_request()). The caller ends its interest with
-  /// abandon().
+  /// Queues a request. Throws InvalidInput (see check_request()) and foretoken::Busy. The caller
+  /// ends its interest with abandon().
   std::shared_ptr<EventChannel> submit(foretoken::GenerationRequest request);
   /// Waits for its turn and the result. Throws InvalidInput, and foretoken::Error for what fails on
   /// the engine thread.
   foretoken::Evaluation evaluate(const foretoken::EvaluationRequest& request);
 
+  Scheduler::Load load() const { return scheduler_.load(); }
   const EngineParts& parts() const noexcept { return core_.parts(); }
 
  private:
   EngineCore core_;
+  Batch batch_;
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   Scheduler scheduler_;  // last: its thread uses the core
 };
 

@@ -46,6 +46,8 @@ struct EngineParts {
   std::optional<std::size_t> max_prediction;  // tokens; unset: as many as the context
   DType kv_type = DType::kF32;                // of their rows: kF32 or kBF16
   std::size_t prefill_chunk = 0;              // prompt tokens per forward
+  std::size_t max_sessions = 1;               // requests that go on together
+  std::size_t max_queued = 256;               // that wait for a session, at most
   std::size_t history_tokens = 0;             // of earlier sessions, for draft sources
   std::size_t n_logit_rows = 0;               // of a forward, at most; 0: any number
   MemoryPlan memory;

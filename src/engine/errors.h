@@ -18,6 +18,8 @@ template <typename Body>
 auto with_public_errors(Body&& body) -> decltype(body()) {
   try {
     return std::forward<Body>(body)();
+  } catch (const foretoken::Error&) {
+    throw;  // with its type
   } catch (...) {
     throw public_error(std::current_exception());
   }

@@ -32,6 +32,12 @@ void EventChannel::push(foretoken::Event event) {
   if (wake) readable_.notify_one();
 }
 
+bool EventChannel::has_room() {
+  const std::lock_guard lock(mutex_);
+  wants_ring_ = !is_cancelled_ && events_.size() + kMostPerStep > capacity_;
+  return !wants_ring_;
+}
+
 void EventChannel::finish(foretoken::Completion completion) {
   close(foretoken::Event(std::move(completion)), std::nullopt);
 }
@@ -55,6 +61,7 @@ void EventChannel::close(std::optional<foretoken::Event> last,
 std::optional<foretoken::Event> EventChannel::next() {
   std::optional<foretoken::Event> event;
   bool wake = false;
+  bool ring = false;
   {
     std::unique_lock lock(mutex_);
     if (events_.empty() && !is_closed_) wait_for_event(lock);
@@ -66,8 +73,11 @@ std::optional<foretoken::Event> EventChannel::next() {
     events_.pop_front();
     pace_.on_read();
     wake = producer_waits_;
+    ring = wants_ring_ && events_.size() <= capacity_ / 2;
+    if (ring) wants_ring_ = false;
   }
   if (wake) writable_.notify_one();
+  if (ring && bell_) bell_->ring();
   return event;
 }
 
@@ -89,6 +99,7 @@ void EventChannel::cancel() noexcept {
   }
   writable_.notify_one();
   stop_.request_stop();
+  if (bell_) bell_->ring();
 }
 
 void EventChannel::abandon() noexcept {
@@ -100,6 +111,7 @@ void EventChannel::abandon() noexcept {
   }
   writable_.notify_one();
   stop_.request_stop();
+  if (bell_) bell_->ring();
 }
 
 }  // namespace ft::engine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "engine/bell.h"
 #include "foretoken/foretoken.h"
 
 #include <chrono>
@@ -48,14 +49,22 @@ class WakePace {
 /// One producer (the engine thread), one consumer; cancel() may come from any thread.
 class EventChannel {
  public:
-  /// At most `capacity` >= 1 events wait to be read.
-  EventChannel(std::size_t capacity, std::shared_ptr<const Clock> clock)
-      : capacity_(capacity), pace_(std::move(clock)) {}
+  /// At most `capacity` >= 1 events wait to be read. `bell`, which may be null, rings for the
+  /// engine thread: see has_room().
+  EventChannel(std::size_t capacity,
+               std::shared_ptr<const Clock> clock,
+               std::shared_ptr<Bell> bell = nullptr)
+      : capacity_(capacity), bell_(std::move(bell)), pace_(std::move(clock)) {}
 
   // --- engine thread ---
   /// Hands an event over. Waits while the queue is full; a cancelled request never waits, an
   /// abandoned one drops it.
   void push(foretoken::Event event);
+  /// Whether the next kMostPerStep events can be pushed without waiting. If not, the bell rings
+  /// when half of the queue is read. It rings on cancel() and abandon() in any case.
+  bool has_room();
+  /// What a step of a request pushes, at most.
+  static constexpr std::size_t kMostPerStep = 4;
   /// The last event, or the error in its place. Never waits.
   void finish(foretoken::Completion completion);
   void fail(const foretoken::Error& error);
@@ -75,6 +84,7 @@ class EventChannel {
   void wait_for_event(std::unique_lock<std::mutex>& lock);
 
   const std::size_t capacity_;
+  const std::shared_ptr<Bell> bell_;
   std::stop_source stop_;
   std::mutex mutex_;
   std::condition_variable readable_;
@@ -88,6 +98,7 @@ class EventChannel {
   bool consumer_waits_ = false;
   bool consumer_sleeps_ = false;  // it waits and will not look by itself
   bool producer_waits_ = false;
+  bool wants_ring_ = false;
   WakePace pace_;
 };
 

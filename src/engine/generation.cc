@@ -136,19 +136,7 @@ void check_ids(TokenSpan ids, std::string_view what, std::size_t n_vocab) {
 
 constexpr std::int64_t kProgressIntervalUs = 200'000;
 
-/// A request that ends, whatever way, leaves no callback behind.
-struct WorkspaceSilence {
-  models::Workspace& workspace;
-
-  explicit WorkspaceSilence(models::Workspace& of) noexcept : workspace(of) {}
-  ~WorkspaceSilence() { workspace.set_progress({}); }
-  WorkspaceSilence(const WorkspaceSilence&) = delete;
-  WorkspaceSilence& operator=(const WorkspaceSilence&) = delete;
-  WorkspaceSilence(WorkspaceSilence&&) = delete;
-  WorkspaceSilence& operator=(WorkspaceSilence&&) = delete;
-};
-
-class Generation final : public Job {
+class Generation final : public Member {
  public:
   Generation(EngineCore& core,
              foretoken::GenerationRequest request,
@@ -163,13 +151,58 @@ class Generation final : public Job {
     if (request_.measure_work) meter_.emplace(*core.parts().clock);
   }
 
-  void run() noexcept override {
-    try {
-      channel_->finish(generate());
-    } catch (...) {
-      channel_->fail(public_error(std::current_exception()));
-    }
+  void start() noexcept override {
+    guard([this] { open(); });
   }
+
+  Need need() noexcept override {
+    if (!is_over_ && stop_.stop_requested()) guard([] { throw Cancelled(); });
+    if (is_over_) return Need::kNothing;
+    if (!channel_->has_room()) return Need::kReader;
+    return is_prefilling() ? Need::kPrefill : Need::kRound;
+  }
+
+  void begin(std::size_t max_rows, Company company) noexcept override {
+    guard([&] {
+      if (is_prefilling()) {
+        begin_chunk(max_rows);
+      } else if (!is_round_begun_) {
+        begin_round(company);
+      }
+    });
+  }
+
+  speculation::ForwardPart part() const override { return session_->part(); }
+
+  void take(const speculation::ForwardShare& share) noexcept override {
+    if (is_over_) return;
+    guard([&] {
+      is_prefilling() ? take_chunk(share) : take_round(share);
+      if (!output_.finish() && !is_prefilling() && !session_->has_room()) {
+        send({{}, output_.end(foretoken::FinishReason::kLength), {}});
+      }
+      if (output_.finish()) complete();
+    });
+  }
+
+  void fail(const std::exception_ptr& error) noexcept override {
+    if (!is_over_) guard([&] { std::rethrow_exception(error); });
+  }
+
+  /// A chunk over many streamed layers takes long: tells how far it is, at most every
+  /// kProgressIntervalUs.
+  void on_layer(std::size_t n_done, std::size_t n_layers) noexcept override {
+    if (is_over_) return;
+    guard([&] {
+      if (now_us() - last_progress_us_ < kProgressIntervalUs || !channel_->has_room()) return;
+      last_progress_us_ = now_us();
+      channel_->push(
+          foretoken::PrefillProgress{n_fed() + n_chunk_ * n_done / n_layers, n_prompt()});
+    });
+  }
+
+  WorkMeter* meter() noexcept override { return meter_ ? &*meter_ : nullptr; }
+  std::stop_token stop_token() const noexcept override { return stop_; }
   void cancel() noexcept override { channel_->cancel(); }
   void abandon() noexcept override {
     channel_->fail(
@@ -177,67 +210,92 @@ class Generation final : public Job {
   }
 
  private:
-  foretoken::Completion generate() {
-    at_start_ = core_.expert_stats();
-    const WorkspaceSilence silence(core_.workspace());
-    Session session(
-        core_,
-        {.sampling = resolve_sampling(
-             request_.sampling, core_.parts().sampling_defaults, core_.parts().draw_seed),
-         .sources = request_.speculate,
-         .prediction = request_.prediction,
-         .draft_tokens = request_.draft_tokens,
-         .accept = accept_mode(request_.accept),
-         .ignore_eos = request_.ignore_eos,
-         .meter = meter_ ? &*meter_ : nullptr});
-    for (std::size_t i = 0; i < session.n_sources(); ++i)
-      recorder_.add_source(session.source_name(i));
+  /// Whatever a step throws ends the request, and no other.
+  template <typename Step>
+  void guard(Step step) noexcept {
     try {
-      prefill(session);
-      decode(session);
-    } catch (const Cancelled&) {
-      cancelled();
+      try {
+        step();
+      } catch (const Cancelled&) {
+        // An end that was reached before the cancellation stands.
+        if (!session_) open();
+        if (!output_.finish()) send({{}, output_.end(foretoken::FinishReason::kCancelled), {}});
+        complete();
+      }
+    } catch (...) {
+      is_over_ = true;
+      channel_->fail(public_error(std::current_exception()));
+      session_.reset();
     }
-    return completion(session);
   }
 
-  void prefill(Session& session) {
+  void open() {
+    at_start_ = core_.expert_stats();
+    session_.emplace(core_,
+                     SessionOptions{.sampling = resolve_sampling(request_.sampling,
+                                                                 core_.parts().sampling_defaults,
+                                                                 core_.parts().draw_seed),
+                                    .sources = request_.speculate,
+                                    .prediction = request_.prediction,
+                                    .draft_tokens = request_.draft_tokens,
+                                    .accept = accept_mode(request_.accept),
+                                    .ignore_eos = request_.ignore_eos,
+                                    .meter = meter_ ? &*meter_ : nullptr});
+    for (std::size_t i = 0; i < session_->n_sources(); ++i)
+      recorder_.add_source(session_->source_name(i));
     prefill_start_us_ = now_us();
     prefill_end_us_ = prefill_start_us_;
-    session.begin(request_.prompt);
-    feed(session, request_.prompt.size() - request_.n_untimed);
+    session_->begin(request_.prompt);
+    if (request_.n_untimed == 0) start_prefill_clock();
+  }
+
+  void complete() {
+    is_over_ = true;
+    channel_->finish(completion(*session_));
+    session_.reset();
+  }
+
+  bool is_prefilling() const noexcept { return session_->tokens().size() == n_prompt(); }
+  std::size_t n_prompt() const noexcept { return request_.prompt.size(); }
+  std::size_t n_fed() const noexcept { return n_prompt() - session_->n_unfed(); }
+
+  void start_prefill_clock() {
     n_prefilled_ = 0;
     prefill_start_us_ = now_us();
     prefill_end_us_ = prefill_start_us_;
     at_prefill_start_ = mark();
-    const ConstMatrix logits = feed(session, 0);
-    at_prefill_end_ = mark();
-    const Token first = session.first_token(logits);
+  }
+
+  void begin_chunk(std::size_t max_rows) {
+    const std::size_t chunk =
+        request_.prefill_chunk > 0 ? request_.prefill_chunk : core_.parts().prefill_chunk;
+    // A chunk ends where the clock starts.
+    const std::size_t n_left =
+        n_fed() < request_.n_untimed ? request_.n_untimed - n_fed() : session_->n_unfed();
+    n_chunk_ = std::min({chunk, max_rows, n_left});
+    session_->begin_prefill(n_chunk_);
+  }
+
+  void take_chunk(const speculation::ForwardShare& share) {
+    const ConstMatrix logits = session_->end_prefill(share);
+    n_prefilled_ += n_chunk_;
+    prefill_end_us_ = now_us();
+    channel_->push(foretoken::PrefillProgress{n_fed(), n_prompt()});
+    if (session_->n_unfed() == 0) {
+      at_prefill_end_ = mark();
+      take_first_token(logits);
+    } else if (n_fed() == request_.n_untimed) {
+      start_prefill_clock();
+    }
+  }
+
+  void take_first_token(const ConstMatrix& logits) {
+    const Token first = session_->first_token(logits);
     first_token_us_ = now_us();
     at_first_token_ = mark();
     send(output_.take({&first, 1}, 0, logits));
     core_.sample_peak_anonymous_bytes();
-  }
-
-  /// Feeds the prompt in chunks until n_left of its tokens are not fed. Returns the last chunk's
-  /// logits.
-  ConstMatrix feed(Session& session, std::size_t n_left) {
-    const std::size_t chunk =
-        request_.prefill_chunk > 0 ? request_.prefill_chunk : core_.parts().prefill_chunk;
-    ConstMatrix logits;
-    while (session.n_unfed() > n_left) {
-      if (stop_.stop_requested()) throw Cancelled();
-      const std::size_t n = std::min(chunk, session.n_unfed() - n_left);
-      core_.check_memory();
-      follow_layers(request_.prompt.size() - session.n_unfed(), n);
-      logits = session.prefill(n, stop_);
-      core_.workspace().set_progress({});
-      n_prefilled_ += n;
-      prefill_end_us_ = now_us();
-      channel_->push(foretoken::PrefillProgress{request_.prompt.size() - session.n_unfed(),
-                                                request_.prompt.size()});
-    }
-    return logits;
+    if (request_.trace) request_.trace(trace_header(*session_));
   }
 
   /// What is measured of a phase: its end's values less its start's.
@@ -257,43 +315,26 @@ class Generation final : public Job {
     return out;
   }
 
-  /// A chunk over many streamed layers takes long: tells how far it is, at most every
-  /// kProgressIntervalUs.
-  void follow_layers(std::size_t n_fed, std::size_t n_chunk) {
-    if (core_.parts().store == nullptr) return;
-    core_.workspace().set_progress(
-        [this, n_fed, n_chunk](std::size_t n_done, std::size_t n_layers) {
-          core_.check_memory();
-          if (now_us() - last_progress_us_ < kProgressIntervalUs) return;
-          last_progress_us_ = now_us();
-          channel_->push(foretoken::PrefillProgress{n_fed + n_chunk * n_done / n_layers,
-                                                    request_.prompt.size()});
-        });
+  void begin_round(Company company) {
+    if (request_.trace) before_round_ = core_.expert_stats();
+    session_->begin_round(request_.max_tokens - output_.n_tokens(), company, stop_);
+    is_round_begun_ = true;
   }
 
-  void decode(Session& session) {
-    if (request_.trace) request_.trace(trace_header(session));
-    for (std::size_t round = 0; !output_.finish(); ++round) {
-      if (stop_.stop_requested()) throw Cancelled();
-      if (!session.has_room()) {
-        send({{}, output_.end(foretoken::FinishReason::kLength), {}});
-        return;
-      }
-      const std::size_t pending_position = session.tokens().size() - 1;
-      core_.check_memory();
-      experts::ExpertStats before;
-      if (request_.trace) before = core_.expert_stats();
-      const RoundReport report = session.round(request_.max_tokens - output_.n_tokens(), stop_);
-      count(report);
-      if (request_.trace) {
-        request_.trace(trace_line(report,
-                                  experts_between(before, core_.expert_stats()),
-                                  {.round = round, .position = pending_position}));
-      }
-      send(output_.take(session.tokens().last(report.result.n_committed),
-                        report.result.n_accepted,
-                        report.result.logits));
+  void take_round(const speculation::ForwardShare& share) {
+    is_round_begun_ = false;
+    const std::size_t pending_position = session_->tokens().size() - 1;
+    const RoundReport report = session_->end_round(share);
+    count(report);
+    if (request_.trace) {
+      request_.trace(trace_line(report,
+                                experts_between(before_round_, core_.expert_stats()),
+                                {.round = n_rounds_, .position = pending_position}));
     }
+    ++n_rounds_;
+    send(output_.take(session_->tokens().last(report.result.n_committed),
+                      report.result.n_accepted,
+                      report.result.logits));
   }
 
   void count(const RoundReport& report) {
@@ -301,11 +342,6 @@ class Generation final : public Job {
     for (std::size_t i = 0; i < report.sources.size(); ++i)
       parts.push_back({report.sources[i], report.result.parts[i].n_drafted});
     recorder_.add_round(parts, report.result.n_accepted);
-  }
-
-  void cancelled() {
-    // An end that was reached before the cancellation stands.
-    if (!output_.finish()) send({{}, output_.end(foretoken::FinishReason::kCancelled), {}});
   }
 
   void send(foretoken::CommittedTokens tokens) {
@@ -368,7 +404,13 @@ class Generation final : public Job {
   Output output_;  // refers to request_
   SpeculationRecorder recorder_;
   std::optional<WorkMeter> meter_;
+  std::optional<Session> session_;  // from start() to the end
+  bool is_over_ = false;
+  bool is_round_begun_ = false;
+  std::size_t n_chunk_ = 0;  // tokens of the running chunk
+  std::size_t n_rounds_ = 0;
   experts::ExpertStats at_start_;
+  experts::ExpertStats before_round_;
   Mark at_prefill_start_;
   Mark at_prefill_end_;
   Mark at_first_token_;
@@ -444,10 +486,10 @@ void check_prompt(TokenSpan prompt, const EngineParts& parts) {
   check_ids(prompt, "the prompt", parts.model->config().n_vocab);
 }
 
-std::unique_ptr<Job> make_generation(EngineCore& core,
-                                     foretoken::GenerationRequest request,
-                                     std::shared_ptr<EventChannel> channel,
-                                     std::int64_t submitted_us) {
+std::unique_ptr<Member> make_generation(EngineCore& core,
+                                        foretoken::GenerationRequest request,
+                                        std::shared_ptr<EventChannel> channel,
+                                        std::int64_t submitted_us) {
   return std::make_unique<Generation>(core, std::move(request), std::move(channel), submitted_us);
 }
 

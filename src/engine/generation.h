@@ -1,10 +1,10 @@
-// One generation request as a job of the engine thread: prefill, rounds, and what of them the
+// One generation request as a member of the engine's batch: prefill, rounds, and what of them the
 // caller sees.
 #pragma once
 
+#include "engine/batch.h"
 #include "engine/engine_core.h"
 #include "engine/event_channel.h"
-#include "engine/scheduler.h"
 #include "foretoken/request.h"
 
 #include <cstdint>
@@ -20,10 +20,10 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
 void check_prompt(TokenSpan prompt, const EngineParts& parts);
 
 /// `submitted_us`: when the caller handed the request over, on the engine's clock. `core` must
-/// outlive the job.
-std::unique_ptr<Job> make_generation(EngineCore& core,
-                                     foretoken::GenerationRequest request,
-                                     std::shared_ptr<EventChannel> channel,
-                                     std::int64_t submitted_us);
+/// outlive the member.
+std::unique_ptr<Member> make_generation(EngineCore& core,
+                                        foretoken::GenerationRequest request,
+                                        std::shared_ptr<EventChannel> channel,
+                                        std::int64_t submitted_us);
 
 }  // namespace ft::engine

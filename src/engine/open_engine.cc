@@ -23,6 +23,9 @@ namespace ft::engine {
 namespace {
 
 constexpr std::size_t kDefaultContext = 8192;
+// Of an engine that chooses by itself: more share a forward's weights no better.
+constexpr std::size_t kMostSessions = 16;
+constexpr std::size_t kPoolPart = 8;  // of a pool's slots, that further sessions may take
 // Logits of a round: the pending token's, and one row per draft.
 constexpr std::size_t kRoundRows = speculation::kMaxDraftTokens + 1;
 
@@ -89,12 +92,21 @@ models::MemoryUse use_of(const foretoken::EngineOptions& options, const EnginePa
   return use;
 }
 
+/// With caches for every session. Other sessions' sources bring workspaces for a round's rows,
+/// which the one that is counted, for a whole chunk, outweighs.
+models::MemoryNeeds for_sessions(models::MemoryNeeds needs, std::size_t n_sessions) {
+  needs.kv_bytes *= n_sessions;
+  needs.draft_kv_bytes *= n_sessions;
+  return needs;
+}
+
 MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
                    const foretoken::EngineOptions& options,
-                   const EngineParts& parts) {
+                   const EngineParts& parts,
+                   std::size_t n_sessions) {
   MemoryPlanRequest request;
   request.needs_of = [&](const models::MemoryUse& other) {
-    return models::memory_needs(checkpoint, *parts.backend, other);
+    return for_sessions(models::memory_needs(checkpoint, *parts.backend, other), n_sessions);
   };
   std::optional<checkpoint::Checkpoint> draft;
   if (!options.draft_model.empty()) {
@@ -103,20 +115,48 @@ MemoryPlan plan_of(checkpoint::Checkpoint& checkpoint,
       models::MemoryUse use = other;
       use.context = std::min(use.context, models::inspect_model(*draft).config.max_context);
       use.draft_format.reset();
-      return models::memory_needs(*draft, *parts.backend, use);
+      models::MemoryNeeds needs =
+          for_sessions(models::memory_needs(*draft, *parts.backend, use), n_sessions);
+      needs.workspace_bytes *= n_sessions;
+      return needs;
     };
   }
   request.use = use_of(options, parts);
-  request.lookup_bytes_of = [](std::size_t context) { return speculation::lookup_bytes(context); };
+  request.lookup_bytes_of = [n_sessions](std::size_t context) {
+    return n_sessions * speculation::lookup_bytes(context);
+  };
   request.history_bytes = speculation::history_bytes(options.draft_history);
-  request.prediction_bytes_of = [longest = options.max_prediction](std::size_t context) {
-    return speculation::prediction_bytes(std::min(longest.value_or(context), context), context);
+  request.prediction_bytes_of = [longest = options.max_prediction,
+                                 n_sessions](std::size_t context) {
+    return n_sessions *
+           speculation::prediction_bytes(std::min(longest.value_or(context), context), context);
   };
   request.experts = expert_placement(options);
   request.budget_bytes = options.ram_budget_bytes;
   request.limits = io::memory_limits();
   request.held_bytes = io::process_memory().anonymous_bytes;
   return plan_memory(request);
+}
+
+/// The sessions asked for, or as many as cost nobody anything: experts stay where they would be
+/// with one session, and a pool keeps most of its slots.
+void plan_sessions(checkpoint::Checkpoint& checkpoint,
+                   const foretoken::EngineOptions& options,
+                   EngineParts& parts) {
+  parts.max_sessions = std::max<std::size_t>(options.max_sessions, 1);
+  parts.memory = plan_of(checkpoint, options, parts, parts.max_sessions);
+  if (options.max_sessions > 0 || !parts.memory.refusal.empty()) return;
+  const auto is_good = [&one = parts.memory](const MemoryPlan& plan) {
+    const std::size_t least_slots = one.trunk.n_slots - one.trunk.n_slots / kPoolPart;
+    return plan.refusal.empty() && plan.streams == one.streams && plan.trunk.n_slots >= least_slots;
+  };
+  for (std::size_t n = kMostSessions; n > 1; n /= 2) {
+    MemoryPlan plan = plan_of(checkpoint, options, parts, n);
+    if (!is_good(plan)) continue;
+    parts.max_sessions = n;
+    parts.memory = std::move(plan);
+    return;
+  }
 }
 
 void check_plan(const MemoryPlan& plan, const foretoken::EngineOptions& options) {
@@ -151,7 +191,7 @@ void place_experts(checkpoint::Checkpoint& checkpoint,
   std::vector<experts::LayerExtents> layers;
   const bool must_stream = expert_placement(options) == ExpertPlacement::kStream;
   if (must_stream) layers = streamed_layers(checkpoint, options, *parts.backend);
-  parts.memory = plan_of(checkpoint, options, parts);
+  plan_sessions(checkpoint, options, parts);
   check_plan(parts.memory, options);
   if (!parts.memory.streams) {
     if (!options.mirrors.empty() && options.warn) {
@@ -237,7 +277,7 @@ ModelPlan plan_model(const foretoken::EngineOptions& options) {
   if (expert_placement(options) == ExpertPlacement::kStream) {
     out.layers = streamed_layers(checkpoint, options, *out.parts.backend);
   }
-  out.parts.memory = plan_of(checkpoint, options, out.parts);
+  plan_sessions(checkpoint, options, out.parts);
   const models::MemoryUse use = use_of(options, out.parts);
   out.needs = models::memory_needs(checkpoint, *out.parts.backend, use);
   if (out.parts.memory.streams && out.layers.empty()) {
@@ -266,6 +306,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.warn = options.warn;
   parts.history_tokens = options.draft_history;
   parts.max_prediction = options.max_prediction;
+  parts.max_queued = options.max_queued;
   parts.has_budget = parts.store != nullptr || options.ram_budget_bytes > 0;
   parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
   parts.load_ms = static_cast<double>(clock.now_us() - start_us) / 1000;

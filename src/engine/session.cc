@@ -1,7 +1,6 @@
 #include "engine/session.h"
 
 #include "base/error.h"
-#include "speculation/prefill.h"
 
 #include <algorithm>
 #include <utility>
@@ -73,7 +72,6 @@ Session::Session(EngineCore& core, SessionOptions options)
             .store = core.parts().store.get(),
             .meter = options.meter};
   if (!sources_.empty()) store_ = core.parts().store.get();
-  core.workspace().set_meter(options.meter);
 }
 
 Session::Sources Session::open_sources() {
@@ -171,6 +169,7 @@ void Session::restore(const SessionState& saved) {
   speculation::RoundPlanner planner(sources.size(), planner_options_);
 
   // From here on nothing throws.
+  begun_ = {};
   cache_ = std::move(cache);
   tokens_ = std::move(tokens);
   sources_ = std::move(sources);
@@ -194,6 +193,22 @@ ConstMatrix Session::prefill(std::size_t chunk, const std::stop_token& stop) {
   return speculation::prefill_chunk(state_, n, stop).logits;
 }
 
+void Session::begin_prefill(std::size_t n) {
+  begun_ = speculation::begin_chunk(state_, n);
+}
+
+ConstMatrix Session::end_prefill(const speculation::ForwardShare& share) {
+  const auto chunk = std::get<speculation::PrefillChunk>(std::exchange(begun_, {}));
+  return speculation::end_chunk(state_, chunk, share).logits;
+}
+
+speculation::ForwardPart Session::part() const {
+  if (const auto* chunk = std::get_if<speculation::PrefillChunk>(&begun_)) {
+    return speculation::part_of(state_, *chunk);
+  }
+  return speculation::part_of(state_, std::get<BegunRound>(begun_).drafted);
+}
+
 Token Session::first_token(ConstMatrix logits) {
   return speculation::first_token(state_, logits);
 }
@@ -213,23 +228,39 @@ speculation::PlanInputs Session::plan_inputs(std::size_t tokens_left) {
   return inputs;
 }
 
-RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop) {
+void Session::begin_round(std::size_t tokens_left, Company company, const std::stop_token& stop) {
   FT_CHECK(tokens_left > 0 && has_room());
-  RoundReport report;
+  BegunRound begun;
+  begun.company = company;
+  RoundReport& report = begun.report;
   report.inputs = plan_inputs(tokens_left);
-  const speculation::PlanInputs& inputs = report.inputs;
-  report.plan = planner_.plan(inputs);
+  report.plan = planner_.plan(report.inputs);
   std::vector<speculation::Proposer> proposers;
   for (const speculation::RoundPlan::Part& part : report.plan.parts) {
     proposers.push_back({source_views_[part.source], part.depth});
     report.sources.push_back(proposers.back().source->name());
   }
-  const bool wants_hint = store_ != nullptr && inputs.max_drafts > 0 && store_->begin_round();
+  const bool wants_hint = company == Company::kAlone && store_ != nullptr &&
+                          report.inputs.max_drafts > 0 && store_->begin_round();
   state_.hinter = wants_hint ? source_views_.front() : nullptr;
-  report.result = speculation::decode_round(state_, proposers, stop);
-  if (store_ != nullptr) store_->end_round();
+  begun.drafted = speculation::begin_round(state_, proposers, stop);
+  begun_ = std::move(begun);
+}
+
+RoundReport Session::end_round(const speculation::ForwardShare& share) {
+  auto begun = std::get<BegunRound>(std::exchange(begun_, {}));
+  RoundReport report = std::move(begun.report);
+  report.result = speculation::end_round(state_, std::move(begun.drafted), share);
+  if (store_ != nullptr && begun.company == Company::kAlone) store_->end_round();
   planner_.record(report.plan, speculation::outcome_of(report.result));
   return report;
+}
+
+RoundReport Session::round(std::size_t tokens_left, const std::stop_token& stop) {
+  begin_round(tokens_left, Company::kAlone, stop);
+  const speculation::ForwardPart part = this->part();
+  const speculation::SharedForward forward(speculation::forward_context(state_), {&part, 1}, stop);
+  return end_round(forward.share(0));
 }
 
 std::size_t Session::draft_cache_bytes() const noexcept {

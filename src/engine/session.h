@@ -9,15 +9,19 @@
 #include "sampling/sampler.h"
 #include "speculation/decode_round.h"
 #include "speculation/draft_source.h"
+#include "speculation/forward_share.h"
+#include "speculation/prefill.h"
 #include "speculation/round_planner.h"
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace ft::engine {
@@ -47,16 +51,20 @@ struct RoundReport {
   speculation::RoundResult result;  // its logits die at the next forward
 };
 
+/// Whether a round has the machine for itself. In company nothing is read ahead on a session's own
+/// guesses, and what its forwards take is the part of its rows.
+enum class Company : std::uint8_t { kAlone, kShared };
+
 class Session {
  public:
-  /// `core` must outlive the session; its workspace is the session's for as long as this lives.
-  /// Throws InvalidInput for sampling parameters and sources that cannot be.
+  /// `core` must outlive the session. Throws InvalidInput for sampling parameters and sources that
+  /// cannot be.
   Session(EngineCore& core, SessionOptions options);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   Session(Session&&) = delete;
   Session& operator=(Session&&) = delete;
-  ~Session() { state_.workspace->set_meter(nullptr); }
+  ~Session() = default;
 
   /// The prompt of an empty session, 1 ... context tokens. Prefill it before the first round.
   void begin(TokenSpan prompt);
@@ -73,6 +81,18 @@ class Session {
   /// One round that commits at most `tokens_left` >= 1 tokens. Throws Cancelled; the session is
   /// then as before.
   RoundReport round(std::size_t tokens_left, const std::stop_token& stop);
+
+  // prefill() and round() in halves, for a forward that others share: begin, the forward with
+  // part(), end. What was begun may wait or be given up; nothing has changed before the end.
+
+  /// 1 ... n_unfed() tokens.
+  void begin_prefill(std::size_t n);
+  /// Throws Cancelled and what sources throw.
+  void begin_round(std::size_t tokens_left, Company company, const std::stop_token& stop);
+  /// Of what was begun last; a view until its end.
+  speculation::ForwardPart part() const;
+  ConstMatrix end_prefill(const speculation::ForwardShare& share);
+  RoundReport end_round(const speculation::ForwardShare& share);
 
   /// A copy of the session as it is between two calls, with at least one committed token that is
   /// not fed: anywhere but between the last chunk of a prompt and its first token (LogicError).
@@ -102,6 +122,13 @@ class Session {
   // The window of the deepest automatic choice; beyond it the planner goes on by itself.
   static constexpr std::size_t kForecastRows = 17;
 
+  /// A round between its halves.
+  struct BegunRound {
+    RoundReport report;
+    speculation::DraftedRound drafted;
+    Company company = Company::kAlone;
+  };
+
   speculation::PlanInputs plan_inputs(std::size_t tokens_left);
 
   using Sources = std::vector<std::unique_ptr<speculation::DraftSource>>;
@@ -125,6 +152,7 @@ class Session {
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;
   speculation::RoundState state_;
+  std::variant<std::monostate, speculation::PrefillChunk, BegunRound> begun_;
   experts::StreamingStore* store_ = nullptr;  // null: experts are resident, or nobody drafts
 };
 
