@@ -174,7 +174,7 @@ foretoken::GenerationRequest random_request(std::mt19937_64& random) {
 }
 
 TEST_F(BatchOnFakeModel, EveryReplyIsThatOfItsRunAlone) {
-  for (const std::size_t n_sessions : {1, 4, 16}) {
+  for (const std::size_t n_sessions : {1U, 4U, 16U}) {
     const auto engine = open(n_sessions);
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       std::mt19937_64 random(1000 * n_sessions + seed);

@@ -126,7 +126,9 @@ TEST_F(EngineOnFakeModel, TellsWhichTokensWereDrafted_AndWhereTheTextOfEachEnds)
   foretoken::Completion completion;
   while (auto event = channel->next()) {
     if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event)) {
-      if (!accepted.empty()) EXPECT_LE(tokens->ids.size(), tokens->n_accepted + 1);
+      if (!accepted.empty()) {
+        EXPECT_LE(tokens->ids.size(), tokens->n_accepted + 1);
+      }
       accepted.push_back(tokens->n_accepted);
       n_all += tokens->n_accepted;
       ASSERT_EQ(tokens->text_ends.size(), tokens->ids.size());
