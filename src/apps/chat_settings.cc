@@ -149,7 +149,10 @@ ChatOptions ChatSettings::options_with(const std::map<std::string, std::string>&
   CLI::App app;
   add_chat_options(app, out);
   std::vector<std::string> arguments;
-  for (const auto& [name, value] : changes) arguments.push_back(name + "=" + value);
+  arguments.reserve(changes.size());
+  for (const auto& [name, value] : changes) {
+    arguments.push_back(fmt::format("{}={}", name, value));
+  }
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
