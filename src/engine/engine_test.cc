@@ -177,7 +177,7 @@ TEST_F(EngineOnFakeModel, WritesTheSameWhateverDrafts) {
   const Collected base = run(*engine, request());
   for (const char* source : {"mtp", "ngram", "suffix", "auto"}) {
     for (std::size_t depth = 0; depth <= 9; ++depth) {
-      for (const std::size_t chunk : {1, 3, 512}) {
+      for (const std::size_t chunk : {1U, 3U, 512U}) {
         foretoken::GenerationRequest wanted = request();
         wanted.speculate = {source};
         if (depth < 9) wanted.draft_tokens = depth;
@@ -327,7 +327,7 @@ TEST_F(EngineOnFakeModel, EndsAtEndOfText) {
   const auto eos = std::find(endless.ids.begin(), endless.ids.end(), kEos);
   ASSERT_NE(eos, endless.ids.end());
   const std::vector<Token> expected(endless.ids.begin(), eos + 1);
-  for (const std::size_t depth : {0, 1, 4, 8}) {
+  for (const std::size_t depth : {0U, 1U, 4U, 8U}) {
     wanted.ignore_eos = false;
     wanted.speculate = {"mtp"};
     wanted.draft_tokens = depth;
@@ -345,7 +345,7 @@ TEST_F(EngineOnFakeModel, CutsEverythingBehindAStopString) {
   for (std::size_t at = 1; at + 2 <= 12; ++at) {
     const std::string stop = base.text.substr(at, 2);
     const std::size_t first = base.text.find(stop);
-    for (const std::size_t depth : {0, 1, 3, 8}) {
+    for (const std::size_t depth : {0U, 1U, 3U, 8U}) {
       foretoken::GenerationRequest wanted = request();
       wanted.stop = {"never written", stop};
       wanted.speculate = {"mtp"};
@@ -381,7 +381,7 @@ TEST_F(EngineOnFakeModel, NeverWritesMoreThanItMay) {
 TEST_F(EngineOnFakeModel, EndsWhereTheContextEnds) {
   const auto engine = open(20);
   const Collected base = run(*open(), request());
-  for (const std::size_t depth : {0, 1, 5, 8}) {
+  for (const std::size_t depth : {0U, 1U, 5U, 8U}) {
     foretoken::GenerationRequest wanted = request();
     wanted.speculate = {"mtp"};
     wanted.draft_tokens = depth;
