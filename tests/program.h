@@ -34,6 +34,8 @@ class Program {
 
   /// Waits until it has written so many bytes to standard output. Returns false if it ended before.
   bool wait_for_output(std::size_t n_bytes);
+  /// What it has written to standard output so far.
+  const std::string& output() const noexcept { return result_.out; }
   void interrupt() const;
   /// No chance to tidy up.
   void kill() const;

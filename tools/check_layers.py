@@ -20,6 +20,7 @@ OWNED = [
     (re.compile(r'#\s*include\s*<liburing'), {'io'}),
     (re.compile(r'#\s*include\s*<CLI/'), {'apps'}),
     (re.compile(r'#\s*include\s*<histedit'), {'apps'}),
+    (re.compile(r'#\s*include\s*<boost/'), {'server'}),
     (re.compile(r'#\s*include\s*<(immintrin|arm_neon|x86intrin|cuda)'), {'kernels'}),
     (re.compile(r'\bgetenv\s*\('), {'apps'}),
     (re.compile(r'\b(random_device|srand)\b'), set()),

@@ -4,8 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh check
 case "${1:-}" in
-  asan) modules=(base json io tensor checkpoint text kernels sampling cache experts nn models speculation engine apps) ;;
-  tsan) modules=(base io kernels experts engine) ;;
+  asan) modules=(base json io tensor checkpoint text kernels sampling cache experts nn models speculation engine server apps) ;;
+  tsan) modules=(base io kernels experts engine server) ;;
   *) echo "usage: tools/sanitize.sh asan|tsan" >&2; exit 2 ;;
 esac
 build="build-$1"

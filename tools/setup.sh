@@ -6,7 +6,7 @@
 #   tools/setup.sh slow    + the cross-compiler and the emulator of `make test-slow`, what the benchmarks compare with
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config libfmt-dev libsimdjson-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libedit-dev)
+build=(g++ cmake ninja-build pkg-config libfmt-dev libsimdjson-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libedit-dev libboost1.81-dev)
 test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy python3-regex python3-jinja2)
 check=(git clang clang-format clang-tidy libclang-rt-14-dev)
 slow=(g++-aarch64-linux-gnu qemu-user googletest fio)

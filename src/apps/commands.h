@@ -34,5 +34,6 @@ void add_prove(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_synth(CLI::App& app, Command& chosen);
 void add_replay_plan(CLI::App& app, Command& chosen);
+void add_serve(CLI::App& app, Command& chosen);
 
 }  // namespace ft::apps

@@ -14,14 +14,15 @@ sigset_t interrupt_set() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
   return set;
 }
 
-[[noreturn]] void end_process() {
+[[noreturn]] void end_process(int signal_number) {
   // Neither locks nor buffers: another thread may be in the middle of anything.
   constexpr std::string_view kLine = "foretoken: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kLine.data(), kLine.size());
-  std::_Exit(kInterruptedStatus);
+  std::_Exit(128 + signal_number);
 }
 
 }  // namespace
@@ -48,9 +49,9 @@ void InterruptWatcher::watch() {
   while (true) {
     int signal_number = 0;
     if (sigwait(&set, &signal_number) != 0 || is_closing_) return;
-    if (was_interrupted_.exchange(true)) end_process();
+    if (was_interrupted_.exchange(true)) end_process(signal_number);
     const std::lock_guard lock(mutex_);
-    if (!handler_) end_process();
+    if (!handler_) end_process(signal_number);
     handler_();
   }
 }

@@ -12,9 +12,9 @@ namespace ft::apps {
 /// Exit status of an interrupted command.
 inline constexpr int kInterruptedStatus = 130;
 
-/// Watches SIGINT while it lives. Make one before any other thread starts: it blocks the signal,
-/// threads inherit that. Without a handler an interrupt says so in one line and ends the
-/// process with kInterruptedStatus; so does the second interrupt in any case.
+/// Watches SIGINT and SIGTERM while it lives. Make one before any other thread starts: it blocks
+/// them, threads inherit that. Without a handler an interrupt says so in one line and ends the
+/// process with 128 + its number; so does the second interrupt in any case.
 class InterruptWatcher {
  public:
   InterruptWatcher();

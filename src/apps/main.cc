@@ -35,7 +35,8 @@ constexpr std::array kSubcommands = {ft::apps::add_generate,
                                      ft::apps::add_prove,
                                      ft::apps::add_bench,
                                      ft::apps::add_synth,
-                                     ft::apps::add_replay_plan};
+                                     ft::apps::add_replay_plan,
+                                     ft::apps::add_serve};
 
 int report(std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');

@@ -1,0 +1,91 @@
+// The API: which path does what, and generations from request to reply. docs/server-api.md is its
+// contract.
+#pragma once
+
+#include "base/clock.h"
+#include "server/access.h"
+#include "server/backend.h"
+#include "server/http_types.h"
+#include "server/metrics.h"
+#include "server/openai_reply.h"
+#include "server/openai_request.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ft::server {
+
+struct ApiOptions {
+  AccessOptions access;
+  RequestLimits limits;
+  std::string model_name;                 // empty: the model's own
+  std::optional<std::size_t> max_tokens;  // of requests that name none; unset: docs/server-api.md
+};
+
+class Api final : public Handler {
+ public:
+  /// `backend` must outlive this object.
+  Api(Backend& backend, ApiOptions options, std::shared_ptr<const Clock> clock);
+
+  std::optional<Response> answer_head(const RequestHead& head) override;
+  bool is_quick(const RequestHead& head) const override;
+  void handle(const Request& request, Reply& reply) override;
+  Response refusal(const RequestHead& head, int status, std::string_view message) override;
+
+  /// For /metrics. To be set before the first request.
+  void set_connection_count(std::function<std::size_t()> n_connections) {
+    n_connections_ = std::move(n_connections);
+  }
+
+ private:
+  /// A request whose generations are ready to be submitted, one per prompt.
+  struct Plan {
+    TextRequest request;
+    ReplyIdentity identity;
+    std::vector<foretoken::GenerationRequest> generations;
+    std::vector<std::string> echoes;  // by prompt; empty: none
+    std::size_t n_choices() const { return generations.size() * request.n; }
+  };
+  using OnText = std::function<bool(const ReplyTokens& tokens)>;  // false: the client is gone
+  using OnProgress = std::function<void(const foretoken::PrefillProgress& progress)>;
+
+  Response get(const RequestHead& head);
+  Response tokenize(const std::string& body);
+  Response detokenize(const std::string& body);
+  void generate(ReplyKind kind, const Request& request, Reply& reply);
+  Plan plan(ReplyKind kind, const Request& request);
+  foretoken::GenerationRequest generation(const TextRequest& request,
+                                          std::vector<foretoken::Token> prompt,
+                                          ReplyKind kind) const;
+  void check_names(const TextRequest& request) const;
+  void stream(Plan& plan, const RequestHead& head, Reply& reply);
+  void stream_choices(Plan& plan, Reply& reply, std::unique_ptr<Generation> first);
+  std::unique_ptr<Generation> submit(Plan& plan, std::size_t index);
+  Choice collect(Plan& plan,
+                 std::size_t index,
+                 std::unique_ptr<Generation> generation,
+                 const Reply& reply,
+                 const OnText& on_text,
+                 const OnProgress& on_progress);
+  ReplyTokens shown(const Plan& plan, const foretoken::CommittedTokens& tokens) const;
+  Headers headers(const RequestHead& head) const;
+  Response finished(const RequestHead& head, Response response);
+  TokenText token_text() const;
+
+  Backend& backend_;
+  const ApiOptions options_;
+  const std::string model_name_;
+  const std::int64_t started_;
+  std::shared_ptr<const Clock> clock_;
+  Metrics metrics_;
+  std::function<std::size_t()> n_connections_ = [] { return std::size_t{0}; };
+};
+
+}  // namespace ft::server

@@ -1,0 +1,32 @@
+// What a client is told when its request cannot be served, in the shape that OpenAI's clients know.
+#pragma once
+
+#include "server/http_types.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace ft::server {
+
+struct ApiError : std::exception {
+  /// A request that is wrong: status 400, naming the parameter ("messages[0].role"), or none.
+  ApiError(std::string parameter, std::string text, std::string error_code = "invalid_value")
+      : param(std::move(parameter)), message(std::move(text)), code(std::move(error_code)) {}
+  const char* what() const noexcept override { return message.c_str(); }
+
+  int status = 400;
+  std::string type = "invalid_request_error";
+  std::string param;  // empty: null
+  std::string message;
+  std::string code;  // empty: null
+};
+
+/// An error that names no parameter, with the type that belongs to its status.
+ApiError api_error(int status, std::string message, std::string code = {});
+
+/// {"error": {"message", "type", "param", "code"}}.
+std::string error_json(const ApiError& error);
+Response error_response(const ApiError& error);
+
+}  // namespace ft::server

@@ -1,0 +1,249 @@
+#include "server/api.h"
+
+#include "json/json.h"
+#include "server/fake_backend_test_data.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+namespace ft::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ApiTest : public ::testing::Test {
+ protected:
+  RequestHead head(const std::string& method, const std::string& path) const {
+    RequestHead out;
+    out.id = "req-1";
+    out.method = method;
+    out.path = path;
+    out.host = "127.0.0.1:8080";
+    return out;
+  }
+  Response answer(const RequestHead& asked, const std::string& body = {}) {
+    if (auto early = api_.answer_head(asked)) return *early;
+    reply_ = KeptReply();
+    api_.handle({asked, body}, reply_);
+    return reply_.response.value_or(Response{0, {}});
+  }
+  json::Value post(const std::string& path, const std::string& body, int status = 200) {
+    const Response response = answer(head("POST", path), body);
+    EXPECT_EQ(response.status, status) << response.body;
+    return json::parse(response.body, "reply");
+  }
+  std::vector<std::string> stream(const std::string& path, const std::string& body) {
+    answer(head("POST", path), body);
+    EXPECT_TRUE(reply_.is_stream);
+    std::vector<std::string> out;
+    std::string_view rest = reply_.events;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find("\n\n");
+      EXPECT_TRUE(rest.starts_with("data: ") || rest.starts_with(": ")) << rest;
+      if (rest.starts_with("data: ")) out.emplace_back(rest.substr(6, end - 6));
+      rest.remove_prefix(end + 2);
+    }
+    return out;
+  }
+
+  static ApiOptions with_key() {
+    ApiOptions options;
+    options.access.api_key = "secret";
+    options.access.allowed_origins = {"https://page.example"};
+    return options;
+  }
+
+  FakeBackend backend_;
+  Api api_{backend_, {}, std::make_shared<const SteadyClock>()};
+  KeptReply reply_;
+};
+
+const std::string kChat = R"("messages":[{"role":"user","content":"Hi"}])";
+
+TEST_F(ApiTest, ChatReplyHasTextUsageTimingsAndSeed) {
+  const json::Value reply = post("/v1/chat/completions", "{" + kChat + ",\"seed\":7}");
+  EXPECT_EQ(reply.find("object")->as_string(""), "chat.completion");
+  EXPECT_EQ(reply.find("model")->as_string(""), "fake");
+  const json::Value& choice = reply.find("choices")->as_array("")[0];
+  EXPECT_EQ(choice.find("message")->find("content")->as_string(""), "one two three");
+  EXPECT_EQ(choice.find("finish_reason")->as_string(""), "stop");
+  EXPECT_EQ(choice.find("seed")->as_integer(""), 7);
+  EXPECT_NE(choice.find("timings")->find("predicted_per_second"), nullptr);
+  EXPECT_EQ(reply.find("usage")->find("prompt_tokens")->as_integer(""), 3);
+  EXPECT_EQ(reply.find("usage")->find("completion_tokens")->as_integer(""), 4);
+}
+
+TEST_F(ApiTest, ChatStreamIsWhatTheSdkExpects) {
+  const auto events =
+      stream("/v1/chat/completions",
+             "{" + kChat + R"(,"stream":true,"stream_options":{"include_usage":true}})");
+  ASSERT_EQ(events.size(), 7U);
+  EXPECT_THAT(events[0], HasSubstr(R"("delta":{"role":"assistant","content":""})"));
+  EXPECT_THAT(events[1], HasSubstr(R"("delta":{"content":"one"})"));
+  EXPECT_THAT(events[3],
+              HasSubstr(R"("delta":{"content":" three"},"logprobs":null,"finish_reason":null)"));
+  EXPECT_THAT(events[4], HasSubstr(R"("delta":{},"logprobs":null,"finish_reason":"stop")"));
+  EXPECT_THAT(events[5],
+              HasSubstr(R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4)"));
+  EXPECT_EQ(events[6], "[DONE]");
+}
+
+TEST_F(ApiTest, StreamWithoutUsageHasNoUsageChunk) {
+  const auto events = stream("/v1/completions", R"({"prompt":"x","stream":true})");
+  ASSERT_EQ(events.size(), 5U);
+  EXPECT_THAT(events[0], HasSubstr(R"("object":"text_completion")"));
+  EXPECT_THAT(events[0], HasSubstr(R"("text":"one")"));
+  EXPECT_EQ(events[4], "[DONE]");
+  for (const std::string& text : events) EXPECT_THAT(text, Not(HasSubstr("usage")));
+}
+
+TEST_F(ApiTest, ChoicesHaveSeedsThatFollowEachOther) {
+  const json::Value reply = post("/v1/completions", R"({"prompt":["a","bb"],"n":2})");
+  const json::Array& choices = reply.find("choices")->as_array("");
+  ASSERT_EQ(choices.size(), 4U);
+  EXPECT_EQ(choices[0].find("seed")->as_integer(""), 1000);
+  EXPECT_EQ(choices[1].find("seed")->as_integer(""), 1001);
+  EXPECT_EQ(choices[3].find("index")->as_integer(""), 3);
+  EXPECT_EQ(reply.find("usage")->find("prompt_tokens")->as_integer(""), 3);
+}
+
+TEST_F(ApiTest, LogprobsLeaveOutTheEndOfText) {
+  const json::Value reply =
+      post("/v1/chat/completions", "{" + kChat + R"(,"logprobs":true,"top_logprobs":1})");
+  const json::Array& content =
+      reply.find("choices")->as_array("")[0].find("logprobs")->find("content")->as_array("");
+  ASSERT_EQ(content.size(), 3U);
+  EXPECT_EQ(content[1].find("token")->as_string(""), " two");
+  EXPECT_EQ(content[1].find("bytes")->as_array("").size(), 4U);
+  EXPECT_EQ(content[1].find("top_logprobs")->as_array("").size(), 1U);
+  const json::Value legacy = post("/v1/completions", R"({"prompt":"a","logprobs":1})");
+  const json::Value& probs = *legacy.find("choices")->as_array("")[0].find("logprobs");
+  EXPECT_EQ(probs.find("tokens")->as_array("").size(), 3U);
+  EXPECT_EQ(probs.find("text_offset")->as_array("")[2].as_integer(""), 7);
+}
+
+TEST_F(ApiTest, TokenLimitIsClampedToTheContextInBothModes) {
+  post("/v1/completions", R"({"prompt":"abcd","max_tokens":32000})");
+  stream("/v1/completions", R"({"prompt":"abcd","max_tokens":32000,"stream":true})");
+  post("/v1/chat/completions", "{" + kChat + "}");
+  post("/v1/completions", R"({"prompt":"abcd"})");
+  const auto requests = backend_.requests();
+  EXPECT_EQ(requests[0].max_tokens, 61U);
+  EXPECT_EQ(requests[1].max_tokens, 61U);
+  EXPECT_EQ(requests[2].max_tokens, 62U);
+  EXPECT_EQ(requests[3].max_tokens, 16U);
+}
+
+TEST_F(ApiTest, EchoRepeatsThePrompt) {
+  const auto text = [](const json::Value& reply) {
+    return reply.find("choices")->as_array("")[0].find("text")->as_string("");
+  };
+  EXPECT_EQ(text(post("/v1/completions", R"({"prompt":"ab ","echo":true})")), "ab one two three");
+  EXPECT_EQ(text(post("/v1/completions", R"({"prompt":[0,1],"echo":true,"max_tokens":0})")),
+            "one two");
+}
+
+TEST_F(ApiTest, RefusesWithStatusParamAndCode) {
+  const auto param = [this](const std::string& path, const std::string& body, int status = 400) {
+    const json::Value reply = post(path, body, status);
+    const json::Value& error = *reply.find("error");
+    return error.find("param")->is_null() ? std::string() : error.find("param")->as_string("");
+  };
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":"a","model":"gpt"})", 404), "model");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":"a","speculate":"magic"})"), "speculate");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":"a","speculate":"prediction"})"), "speculate");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":"a","logit_bias":{"100":1}})"), "logit_bias");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":[100]})"), "prompt");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":""})"), "prompt");
+  EXPECT_EQ(param("/v1/completions", R"({"prompt":")" + std::string(65, 'a') + R"("})"), "prompt");
+  EXPECT_EQ(param("/v1/completions", "{"), "");
+  EXPECT_EQ(param("/v1/chat/completions",
+                  "{" + kChat + R"(,"tools":[{"type":"function","function":{"name":"f"}}]})"),
+            "tools");
+  EXPECT_TRUE(backend_.requests().empty());
+}
+
+TEST_F(ApiTest, RoutesAndMethods) {
+  EXPECT_EQ(answer(head("GET", "/health")).body, R"({"status":"ok"})");
+  EXPECT_EQ(answer(head("GET", "/nothing")).status, 404);
+  EXPECT_EQ(answer(head("GET", "/v1/chat/completions")).status, 405);
+  EXPECT_EQ(answer(head("DELETE", "/v1/models")).status, 405);
+  EXPECT_EQ(answer(head("GET", "/v1/models/fake")).status, 200);
+  EXPECT_EQ(answer(head("GET", "/v1/models/other")).status, 404);
+  EXPECT_THAT(answer(head("GET", "/v1/models")).body, HasSubstr(R"("id":"fake","object":"model")"));
+  RequestHead form = head("POST", "/v1/completions");
+  form.content_type = "text/plain";
+  EXPECT_EQ(answer(form, "{}").status, 415);
+  EXPECT_EQ(post("/tokenize", R"({"content":"abc"})").find("count")->as_integer(""), 3);
+  EXPECT_EQ(post("/detokenize", R"({"tokens":[0,1]})").find("content")->as_string(""), "one two");
+}
+
+TEST_F(ApiTest, ClientThatLeavesCancels) {
+  backend_.is_endless = true;
+  reply_.leave();
+  api_.handle({head("POST", "/v1/completions"), R"({"prompt":"a","max_tokens":50})"}, reply_);
+  EXPECT_EQ(reply_.response->status, 503);
+  EXPECT_EQ(backend_.n_open, 0);
+}
+
+TEST_F(ApiTest, MetricsCountWhatHappened) {
+  post("/v1/completions", R"({"prompt":"a"})");
+  post("/v1/completions", "{", 400);
+  const std::string text = answer(head("GET", "/metrics")).body;
+  EXPECT_THAT(text, HasSubstr("foretoken:generation_tokens_total{model_name=\"fake\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("foretoken:num_requests_running{model_name=\"fake\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("foretoken:kv_cache_positions{model_name=\"fake\"} 0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("foretoken:time_to_first_token_seconds_count{model_name=\"fake\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("foretoken:inter_token_latency_seconds_count{model_name=\"fake\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("foretoken:http_responses_total{status=\"400\"} 1\n"));
+}
+
+TEST_F(ApiTest, KeyHostAndOriginDecideWhoMayAsk) {
+  Api api(backend_, with_key(), std::make_shared<const SteadyClock>());
+  const auto status = [&](const RequestHead& asked) {
+    const auto early = api.answer_head(asked);
+    return early ? early->status : 0;
+  };
+  RequestHead models = head("GET", "/v1/models");
+  EXPECT_EQ(status(models), 401);
+  models.authorization = "Bearer secreT";
+  EXPECT_EQ(status(models), 401);
+  models.authorization = "Bearer secret";
+  EXPECT_EQ(status(models), 0);
+  models.authorization.clear();
+  models.api_key = "secret";
+  EXPECT_EQ(status(models), 0);
+  models.host = "evil.example";
+  EXPECT_EQ(status(models), 403);
+  models.host = "LOCALHOST:1";
+  EXPECT_EQ(status(models), 0);
+  models.origin = "https://evil.example";
+  EXPECT_EQ(status(models), 403);
+  models.origin = "https://page.example";
+  EXPECT_EQ(status(models), 0);
+  EXPECT_EQ(status(head("GET", "/health")), 0);
+  EXPECT_EQ(status(head("GET", "/nothing")), 401);
+  RequestHead preflight = head("OPTIONS", "/v1/chat/completions");
+  preflight.origin = "https://page.example";
+  EXPECT_EQ(status(preflight), 204);
+}
+
+TEST(SameSecret, ComparesWholeTexts) {
+  EXPECT_TRUE(is_same_secret("abc", "abc"));
+  EXPECT_FALSE(is_same_secret("", "abc"));
+  EXPECT_FALSE(is_same_secret("abcabc", "abc"));
+  EXPECT_FALSE(is_same_secret("ab", "abc"));
+  EXPECT_TRUE(is_same_secret("", ""));
+  EXPECT_FALSE(is_same_secret("a", ""));
+  EXPECT_EQ(without_port("[::1]:80"), "[::1]");
+  EXPECT_EQ(without_port("[::1]"), "[::1]");
+  EXPECT_EQ(without_port("a:1"), "a");
+}
+
+}  // namespace
+}  // namespace ft::server

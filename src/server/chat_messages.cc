@@ -1,0 +1,196 @@
+#include "server/chat_messages.h"
+
+#include "base/error.h"
+#include "server/api_error.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace ft::server {
+namespace {
+
+void check_tool_calls(RequestFields& message, const RequestLimits& limits) {
+  const json::Array* calls = message.array("tool_calls", limits.max_tools);
+  if (calls == nullptr) return;
+  for (std::size_t i = 0; i < calls->size(); ++i) {
+    RequestFields call((*calls)[i], fmt::format("{}[{}]", message.path_of("tool_calls"), i));
+    call.string("id");
+    call.find("index");
+    call.only("type", {"function"}, "only functions can be called");
+    if (call.object("function") == nullptr) {
+      throw ApiError(
+          call.path_of("function"), "a tool call without a function", "missing_parameter");
+    }
+    RequestFields function(*(*calls)[i].find("function"), call.path_of("function"));
+    if (function.string("name") == nullptr) {
+      throw ApiError(function.path_of("name"), "a function without a name", "missing_parameter");
+    }
+    function.find("arguments");  // any JSON type; texts are parsed by the template's engine
+    function.finish();
+    call.finish();
+  }
+}
+
+// Writes one message, its text in one piece.
+void write_message(json::Writer& out,
+                   const json::Value& value,
+                   const std::string& path,
+                   const RequestLimits& limits) {
+  constexpr std::array<std::string_view, 5> kRoles = {
+      "system", "developer", "user", "assistant", "tool"};
+  RequestFields message(value, path);
+  const std::string* role = message.string("role");
+  if (role == nullptr)
+    throw ApiError(path + ".role", "a message without a role", "missing_parameter");
+  if (std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end()) {
+    throw ApiError(
+        path + ".role",
+        fmt::format("'{}.role' is {}, expected system, developer, user, assistant or tool",
+                    path,
+                    in_quotes(*role)));
+  }
+  message.only("name", {""}, "the model's template has no place for names of participants");
+  message.only("refusal", {""}, "this server never writes refusals");
+  out.begin_object().member("role", *role == "developer" ? std::string("system") : *role);
+  const json::Value* content = message.find("content");
+  const bool is_assistant = *role == "assistant";
+  if (is_assistant) {
+    check_tool_calls(message, limits);
+    const std::string* reasoning = message.string("reasoning_content");
+    const std::string* alias = message.string("reasoning");
+    if (reasoning == nullptr) reasoning = alias;
+    if (reasoning != nullptr) out.member("reasoning_content", *reasoning);
+    if (const json::Value* calls = value.find("tool_calls");
+        calls != nullptr && !calls->is_null()) {
+      out.key("tool_calls");
+      write_value(out, *calls);
+    }
+  }
+  if (*role == "tool") message.string("tool_call_id");
+  if (content == nullptr && !is_assistant) {
+    throw ApiError(path + ".content", "a message without content", "missing_parameter");
+  }
+  out.member("content",
+             content == nullptr ? std::string() : content_text(*content, path + ".content"));
+  message.finish();
+  out.end_object();
+}
+
+void check_tool(const json::Value& value, const std::string& path) {
+  RequestFields tool(value, path);
+  tool.only("type", {"function"}, "only functions can be called");
+  if (tool.object("function") == nullptr) {
+    throw ApiError(path + ".function", "a tool without a function", "missing_parameter");
+  }
+  tool.finish();
+  RequestFields function(*value.find("function"), path + ".function");
+  const std::string* name = function.string("name");
+  if (name == nullptr || name->empty()) {
+    throw ApiError(path + ".function.name", "a function without a name", "missing_parameter");
+  }
+  function.string("description");
+  function.object("parameters");
+  function.only("strict", {"false"}, "constrained decoding does not exist here; leave it out");
+  function.finish();
+}
+
+bool write_tools(json::Writer& out, RequestFields& fields, const RequestLimits& limits) {
+  const json::Array* tools = fields.array("tools", limits.max_tools);
+  fields.only("parallel_tool_calls", {"true"}, "the number of calls cannot be held down");
+  const json::Value* choice = fields.find("tool_choice");
+  if (choice != nullptr && !choice->is_string()) {
+    throw ApiError("tool_choice",
+                   "'tool_choice' names a function: calls cannot be forced, expected auto or none",
+                   "unsupported_value");
+  }
+  fields.only("tool_choice", {"auto", "none"}, "calls cannot be forced, expected auto or none");
+  if (tools == nullptr) return false;
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    check_tool((*tools)[i], fmt::format("tools[{}]", i));
+  }
+  // With `none` the model does not learn that there are tools.
+  if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return false;
+  out.key("tools");
+  write_value(out, json::Value(*tools));
+  return true;
+}
+
+// The template's own words for how much the model thinks.
+void write_thinking(json::Writer& out, RequestFields& fields) {
+  const std::string* effort = fields.string("reasoning_effort");
+  std::optional<bool> thinks = fields.boolean("enable_thinking");
+  std::optional<bool> clears;
+  if (fields.object("chat_template_kwargs") != nullptr) {
+    RequestFields variables(*fields.find("chat_template_kwargs"), "chat_template_kwargs");
+    const std::optional<bool> nested = variables.boolean("enable_thinking");
+    if (nested && thinks && *nested != *thinks) {
+      throw ApiError("chat_template_kwargs.enable_thinking", "contradicts 'enable_thinking'");
+    }
+    if (nested) thinks = nested;
+    clears = variables.boolean("clear_thinking");
+    variables.finish();
+  }
+  if (effort != nullptr) {
+    if (*effort != "none" && *effort != "high" && *effort != "max" && *effort != "xhigh") {
+      throw ApiError("reasoning_effort",
+                     fmt::format("'reasoning_effort' is {}, expected none, high, xhigh or max: the "
+                                 "model knows no other",
+                                 in_quotes(*effort)),
+                     "unsupported_value");
+    }
+    const bool effort_thinks = *effort != "none";
+    if (thinks && *thinks != effort_thinks) {
+      throw ApiError("reasoning_effort",
+                     fmt::format("'reasoning_effort' {} contradicts 'enable_thinking'", *effort));
+    }
+    thinks = effort_thinks;
+    if (effort_thinks) out.member("reasoning_effort", *effort == "high" ? "high" : "max");
+  }
+  if (thinks) out.member("enable_thinking", *thinks);
+  if (clears) out.member("clear_thinking", *clears);
+}
+
+}  // namespace
+
+std::string content_text(const json::Value& content, const std::string& path) {
+  if (content.is_string()) return content.as_string("");
+  if (!content.is_array()) {
+    throw ApiError(
+        path, fmt::format("'{}' is neither a string nor an array of parts", path), "invalid_type");
+  }
+  std::string out;
+  const json::Array& parts = content.as_array("");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    RequestFields part(parts[i], fmt::format("{}[{}]", path, i));
+    part.only("type", {"text"}, "only text parts are understood");
+    const std::string* text = part.string("text");
+    if (text == nullptr)
+      throw ApiError(part.path_of("text"), "a part without text", "missing_parameter");
+    part.finish();
+    out += *text;
+  }
+  return out;
+}
+
+std::string chat_template_input(RequestFields& fields,
+                                const RequestLimits& limits,
+                                bool& has_tools) {
+  const json::Array* messages = fields.array("messages", limits.max_messages);
+  if (messages == nullptr || messages->empty()) {
+    throw ApiError("messages", "'messages' is missing or empty", "missing_parameter");
+  }
+  json::Writer out;
+  out.begin_object().key("messages").begin_array();
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    write_message(out, (*messages)[i], fmt::format("messages[{}]", i), limits);
+  }
+  out.end_array();
+  has_tools = write_tools(out, fields, limits);
+  write_thinking(out, fields);
+  out.end_object();
+  return out.text();
+}
+
+}  // namespace ft::server

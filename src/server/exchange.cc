@@ -1,0 +1,171 @@
+#include "server/exchange.h"
+
+#include "base/error.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace ft::server {
+namespace {
+
+std::string_view reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return status < 500 ? "Error" : "Internal Server Error";
+  }
+}
+
+std::string head(int status,
+                 std::string_view content_type,
+                 const Headers& headers,
+                 const ReplyFrame& frame) {
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
+  if (!content_type.empty()) out += fmt::format("Content-Type: {}\r\n", content_type);
+  for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
+  out += fmt::format(
+      "X-Request-Id: {}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+      "Connection: {}\r\n",
+      frame.request_id,
+      frame.keeps_alive ? "keep-alive" : "close");
+  return out;
+}
+
+}  // namespace
+
+std::string response_head(const Response& response, const ReplyFrame& frame) {
+  std::string out = head(response.status,
+                         response.body.empty() ? std::string_view() : response.content_type,
+                         response.headers,
+                         frame);
+  if (response.status != 204) out += fmt::format("Content-Length: {}\r\n", response.body.size());
+  return out + "\r\n";
+}
+
+void Exchange::send(Response response) {
+  FT_CHECK(!has_begun());
+  std::string text = response_head(response, frame_);
+  if (!frame_.is_head_method) text += response.body;
+  {
+    const std::lock_guard lock(mutex_);
+    has_begun_ = true;
+  }
+  append(text);
+}
+
+void Exchange::begin_events(const Headers& headers) {
+  FT_CHECK(!has_begun());
+  std::string text = head(200, "text/event-stream; charset=utf-8", headers, frame_);
+  text += frame_.is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
+  {
+    const std::lock_guard lock(mutex_);
+    has_begun_ = true;
+    is_stream_ = true;
+  }
+  append(text);
+}
+
+bool Exchange::write(std::string_view text) {
+  {
+    std::unique_lock lock(mutex_);
+    FT_CHECK(is_stream_);
+    writable_.wait(lock, [this] { return is_abandoned_ || pending_.size() < max_pending_; });
+    if (is_abandoned_) return false;
+  }
+  if (text.empty()) return true;
+  append(frame_.is_chunked ? fmt::format("{:x}\r\n{}\r\n", text.size(), text) : std::string(text));
+  return true;
+}
+
+void Exchange::append(std::string_view text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_abandoned_) return;
+    pending_ += text;
+  }
+  wake_();
+}
+
+void Exchange::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stream_ && frame_.is_chunked && !is_broken_) pending_ += "0\r\n\r\n";
+    is_finished_ = true;
+  }
+  wake_();
+}
+
+bool Exchange::has_begun() const {
+  const std::lock_guard lock(mutex_);
+  return has_begun_;
+}
+
+void Exchange::break_off() {
+  const std::lock_guard lock(mutex_);
+  is_broken_ = true;
+}
+
+std::string Exchange::take() {
+  std::string out;
+  {
+    const std::lock_guard lock(mutex_);
+    out.swap(pending_);
+  }
+  writable_.notify_one();
+  return out;
+}
+
+bool Exchange::is_finished() const {
+  const std::lock_guard lock(mutex_);
+  return (is_finished_ && pending_.empty()) || is_abandoned_;
+}
+
+void Exchange::keep_alive() {
+  constexpr std::string_view kComment = ": keep-alive\n\n";
+  const std::lock_guard lock(mutex_);
+  if (!is_stream_ || is_finished_ || !pending_.empty()) return;
+  pending_ = frame_.is_chunked ? fmt::format("{:x}\r\n{}\r\n", kComment.size(), kComment)
+                               : std::string(kComment);
+}
+
+void Exchange::abandon() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_abandoned_ = true;
+  }
+  writable_.notify_all();
+  gone_.request_stop();
+}
+
+bool Exchange::keeps_alive() const {
+  const std::lock_guard lock(mutex_);
+  return frame_.keeps_alive && !is_broken_ && !is_abandoned_ && (!is_stream_ || frame_.is_chunked);
+}
+
+}  // namespace ft::server

@@ -1,0 +1,75 @@
+// One request's reply on its way from the thread that writes it to the transport's thread, which
+// sends it: a bounded queue of bytes.
+#pragma once
+
+#include "server/http_types.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+namespace ft::server {
+
+/// How a reply is framed.
+struct ReplyFrame {
+  std::string request_id;
+  bool is_head_method = false;  // the body is not sent
+  bool is_chunked = true;       // false: HTTP/1.0, a stream ends with the connection
+  bool keeps_alive = true;
+};
+
+/// The head of a response, up to and with the empty line.
+std::string response_head(const Response& response, const ReplyFrame& frame);
+
+class Exchange final : public Reply {
+ public:
+  /// At most about `max_pending` bytes wait to be sent. `wake` is called from the writing thread
+  /// when there is something to send.
+  Exchange(ReplyFrame frame, std::size_t max_pending, std::function<void()> wake)
+      : frame_(std::move(frame)), max_pending_(max_pending), wake_(std::move(wake)) {}
+
+  // --- the writing thread ---
+  void send(Response response) override;
+  void begin_events(const Headers& headers) override;
+  bool write(std::string_view text) override;
+  std::stop_token gone() const noexcept override { return gone_.get_token(); }
+  /// The handler returned.
+  void finish();
+  /// Whether a reply was begun.
+  bool has_begun() const;
+  /// The stream is cut off: the client must not take it for a whole one.
+  void break_off();
+
+  // --- the transport's thread ---
+  /// What is to be sent now; may be empty.
+  std::string take();
+  bool is_finished() const;  // and everything was taken
+  /// Queues an event-stream comment if this is a stream with nothing to send.
+  void keep_alive();
+  /// Nobody reads any more: the writer is told, and never waits again.
+  void abandon() noexcept;
+  /// Whether another request may follow on the connection.
+  bool keeps_alive() const;
+
+ private:
+  void append(std::string_view text);
+
+  const ReplyFrame frame_;
+  const std::size_t max_pending_;
+  const std::function<void()> wake_;
+  std::stop_source gone_;
+  mutable std::mutex mutex_;
+  std::condition_variable writable_;
+  std::string pending_;
+  bool has_begun_ = false;
+  bool is_stream_ = false;
+  bool is_finished_ = false;
+  bool is_abandoned_ = false;
+  bool is_broken_ = false;
+};
+
+}  // namespace ft::server
