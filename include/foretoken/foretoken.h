@@ -38,8 +38,8 @@ enum class ErrorCode {
   kInternal,           ///< a defect of this program
 };
 
-/// The only exception, with what derives from it, that this library throws on purpose. what() is one line: what was tried, with
-/// which values, what to do.
+/// The only exception, with what derives from it, that this library throws on purpose. what() is
+/// one line: what was tried, with which values, what to do.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -181,7 +181,8 @@ class TokenStream {
   /// Blocks for the next event; nullopt once the Completion was delivered. Throws Error if the
   /// request failed.
   std::optional<Event> next();
-  /// Ends the request within one layer if it runs alone, else within one forward; what was committed so far and a Completion still arrive.
+  /// Ends the request within one layer if it runs alone, else within one forward; what was
+  /// committed so far and a Completion still arrive.
   void cancel() noexcept;
 
  private:

@@ -30,8 +30,8 @@ struct DraftStep {
 };
 
 /// Row t pairs the trunk's hidden t (after the final norm: tap n_layers) with token t + 1 and
-/// predicts token t + 2. Rows are appended in order and sit where the cache ends: where some are left
-/// out, those before seem nearer. The cache is the head's own.
+/// predicts token t + 2. Rows are appended in order and sit where the cache ends: where some are
+/// left out, those before seem nearer. The cache is the head's own.
 class DraftHead {
  public:
   virtual ~DraftHead() = default;
