@@ -92,6 +92,9 @@ class LineEditor final : public LineSource {
   LineRead read(std::string_view prompt) override {
     prompt_ = to_wide(prompt);
     is_interrupted_ = false;
+    // The editor shows its prompt before it takes over: keys typed in between would be the
+    // terminal's.
+    el_wset(editor_.get(), EL_PREP_TERM, 1);
     // The terminal then marks where pasted text begins and ends, so that its lines are one input.
     show("\x1b[?2004h");
     int n = 0;
