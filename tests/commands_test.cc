@@ -250,44 +250,11 @@ TEST(Commands, TokenizeAndDetokenizeAreInverse) {
   EXPECT_EQ(to_ids(at(shown, "token_ids")), to_ids(ids.json()));
 }
 
-// The members of a golden request, written back as JSON.
-void write(json::Writer& out, const json::Value& value) {
-  switch (value.type()) {
-    case json::Value::Type::kNull:
-      out.null();
-      break;
-    case json::Value::Type::kBool:
-      out.value(value.as_bool(""));
-      break;
-    case json::Value::Type::kInteger:
-      out.value(value.as_integer(""));
-      break;
-    case json::Value::Type::kReal:
-      out.value(value.as_real(""));
-      break;
-    case json::Value::Type::kString:
-      out.value(value.as_string(""));
-      break;
-    case json::Value::Type::kArray:
-      out.begin_array();
-      for (const json::Value& entry : value.as_array("")) write(out, entry);
-      out.end_array();
-      break;
-    case json::Value::Type::kObject:
-      out.begin_object();
-      for (const auto& [name, member] : value.as_object("")) write(out.key(name), member);
-      out.end_object();
-      break;
-  }
-}
-
 TEST(Commands, ChatRequestsRenderAsTheGoldens) {
   const json::Value goldens =
       json::parse(io::read_text(FT_SOURCE_DIR "/models/goldens/chat.json", 1 << 20), "chat.json");
   for (const json::Value& golden : goldens.as_array("chat.json")) {
-    json::Writer request;
-    write(request, at(golden, "request"));
-    const TemporaryFile file(request.text());
+    const TemporaryFile file(json::Writer().value(at(golden, "request")).text());
     const json::Value out = run_json({"tokenize", "--chat-json", file.path(), "--show"});
     EXPECT_EQ(at(out, "text").as_string("text"), at(golden, "prompt").as_string("prompt"));
     EXPECT_EQ(to_ids(at(out, "token_ids")), to_ids(at(golden, "ids")));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -30,23 +31,26 @@ json::Value body_of(const std::string& reply) {
   return json::parse(std::string_view(reply).substr(reply.find("\r\n\r\n") + 4), "reply");
 }
 
+std::uint16_t port_of(Program& server) {
+  if (!server.wait_for_output(std::string("http://127.0.0.1:0\n").size())) return 0;
+  // The line is written in one piece.
+  const std::string line = server.output();
+  EXPECT_THAT(line, StartsWith("http://127.0.0.1:"));
+  return static_cast<std::uint16_t>(std::strtoul(line.c_str() + 17, nullptr, 10));
+}
+
+std::string text_of(const std::string& reply) {
+  return body_of(reply).find("choices")->as_array("")[0].find("text")->as_string("");
+}
+
 TEST(Serve, GivesTheTextThatGenerateGives) {
   Program server({"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512"});
-  ASSERT_TRUE(server.wait_for_output(std::string("http://127.0.0.1:0\n").size()));
-  std::uint16_t port = 0;
-  {
-    // The line is written in one piece.
-    const std::string line = server.output();
-    ASSERT_THAT(line, StartsWith("http://127.0.0.1:"));
-    port = static_cast<std::uint16_t>(std::strtoul(line.c_str() + 17, nullptr, 10));
-  }
-  server::TestClient client(port);
+  server::TestClient client(port_of(server));
   client.send(
       post("/v1/completions",
            fmt::format(R"({{"prompt":"{}","max_tokens":24,"temperature":0,"speculate":"mtp"}})",
                        kStory)));
-  const std::string text =
-      body_of(client.read_reply()).find("choices")->as_array("")[0].find("text")->as_string("");
+  const std::string text = text_of(client.read_reply());
   const ProgramResult plain = run_program({"generate",
                                            "--prompt",
                                            std::string(kStory),
@@ -76,6 +80,35 @@ TEST(Serve, GivesTheTextThatGenerateGives) {
   client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(client.read_reply(), StartsWith("HTTP/1.1 401"));
 
+  server.interrupt();
+  EXPECT_EQ(server.finish().status, 0);
+}
+
+TEST(Serve, SessionsThatRunTogetherGetTheTextsTheyGetAlone) {
+  Program server(
+      {"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512", "--sessions", "3"});
+  const std::uint16_t port = port_of(server);
+  const auto request = [](int seed) {
+    return post("/v1/completions",
+                fmt::format(R"({{"prompt":"{}","max_tokens":{},"temperature":0.8,"seed":{}}})",
+                            kStory,
+                            60 + 40 * seed,
+                            seed));
+  };
+  std::vector<std::string> alone;
+  for (int seed = 0; seed < 3; ++seed) {
+    server::TestClient client(port);
+    client.send(request(seed));
+    alone.push_back(text_of(client.read_reply()));
+    EXPECT_FALSE(alone.back().empty());
+  }
+  std::vector<server::TestClient> together;
+  for (int seed = 0; seed < 3; ++seed) {
+    together.emplace_back(port);
+    together.back().send(request(seed));
+  }
+  for (std::size_t seed = 0; seed < 3; ++seed)
+    EXPECT_EQ(text_of(together[seed].read_reply()), alone[seed]) << seed;
   server.interrupt();
   EXPECT_EQ(server.finish().status, 0);
 }

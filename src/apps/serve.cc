@@ -38,6 +38,7 @@ struct ServeOptions {
   std::vector<std::string> origins;
   std::string model_name;
   std::size_t max_tokens = 0;
+  std::size_t sessions = 1;
   std::size_t max_requests = server::HttpOptions().max_requests;
   std::size_t max_connections = server::HttpOptions().max_connections;
   std::string max_body = "16Mi";
@@ -87,6 +88,8 @@ server::HttpOptions http_options(const ServeOptions& options) {
 
 foretoken::Engine open_engine(const ServeOptions& options) {
   foretoken::EngineOptions wanted = engine_options(options.model);
+  wanted.max_sessions = options.sessions;
+  wanted.max_queued = options.max_requests;  // more never reach the engine
   ProgressBar bar("loading", !options.quiet);
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);
@@ -155,6 +158,16 @@ void add_server_options(CLI::App& command, ServeOptions& options) {
       ->type_name("N")
       ->group(kGroup)
       ->check(whole_number(1));
+  command
+      .add_option(
+          "--sessions",
+          options.sessions,
+          "Requests that run together, each with caches of its own; 0: as many as memory is "
+          "there for, at most 16")
+      ->type_name("N")
+      ->group(kGroup)
+      ->check(whole_number(0))
+      ->capture_default_str();
   command.add_option("--max-requests", options.max_requests, "Requests answered or queued at once")
       ->type_name("N")
       ->group(kGroup)

@@ -93,6 +93,7 @@ class Writer {
   Writer& value(std::int64_t number);
   Writer& value(std::uint64_t number);
   Writer& value(int number) { return value(static_cast<std::int64_t>(number)); }
+  Writer& value(const Value& value);  // all of it; integers stay integers
   Writer& null();
   template <typename T>
   Writer& member(std::string_view name, const T& v) {

@@ -222,6 +222,12 @@ TEST(JsonWriter, PutsCommasAndNesting) {
             R"({"a":1,"b":[true,null,"x",{},[]],"c":-5,"d":18446744073709551615,"e":false})");
 }
 
+TEST(JsonWriter, WritesValuesBackAsTheyWere) {
+  const std::string text =
+      R"({"a":[1,-2,0.5,true,null],"b":{"c":"\"x\"\n","d":{},"e":[]},"f":9223372036854775807})";
+  EXPECT_EQ(Writer().value(parse(text, "t")).text(), text);
+}
+
 TEST(JsonWriter, EscapesStrings) {
   Writer w;
   w.value(std::string_view("\"\\\n\r\t\b\x1f\x7f/ \xc3\xa9\0", 13));

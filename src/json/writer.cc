@@ -166,6 +166,30 @@ Writer& Writer::value(float number) {
   return *this;
 }
 
+Writer& Writer::value(const Value& value) {
+  switch (value.type()) {
+    case Value::Type::kNull:
+      return null();
+    case Value::Type::kBool:
+      return this->value(value.as_bool(""));
+    case Value::Type::kInteger:
+      return this->value(value.as_integer(""));
+    case Value::Type::kReal:
+      return this->value(value.as_real(""));
+    case Value::Type::kString:
+      return this->value(value.as_string(""));
+    case Value::Type::kArray:
+      begin_array();
+      for (const Value& element : value.as_array("")) this->value(element);
+      return end_array();
+    case Value::Type::kObject:
+      begin_object();
+      for (const auto& [name, element] : value.as_object("")) key(name).value(element);
+      return end_object();
+  }
+  return *this;
+}
+
 Writer& Writer::value(std::int64_t number) {
   separate();
   append_number(text_, number);

@@ -65,7 +65,7 @@ void write_message(json::Writer& out,
     if (const json::Value* calls = value.find("tool_calls");
         calls != nullptr && !calls->is_null()) {
       out.key("tool_calls");
-      write_value(out, *calls);
+      out.value(*calls);
     }
   }
   if (*role == "tool") message.string("tool_call_id");
@@ -113,7 +113,7 @@ bool write_tools(json::Writer& out, RequestFields& fields, const RequestLimits& 
   // With `none` the model does not learn that there are tools.
   if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return false;
   out.key("tools");
-  write_value(out, json::Value(*tools));
+  out.value(json::Value(*tools));
   return true;
 }
 

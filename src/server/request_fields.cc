@@ -166,37 +166,4 @@ void RequestFields::finish() const {
   }
 }
 
-void write_value(json::Writer& out, const json::Value& value) {
-  switch (value.type()) {
-    case json::Value::Type::kNull:
-      out.null();
-      break;
-    case json::Value::Type::kBool:
-      out.value(value.as_bool(""));
-      break;
-    case json::Value::Type::kInteger:
-      out.value(value.as_integer(""));
-      break;
-    case json::Value::Type::kReal:
-      out.value(value.as_real(""));
-      break;
-    case json::Value::Type::kString:
-      out.value(value.as_string(""));
-      break;
-    case json::Value::Type::kArray:
-      out.begin_array();
-      for (const json::Value& entry : value.as_array("")) write_value(out, entry);
-      out.end_array();
-      break;
-    case json::Value::Type::kObject:
-      out.begin_object();
-      for (const auto& [name, member] : value.as_object("")) {
-        out.key(name);
-        write_value(out, member);
-      }
-      out.end_object();
-      break;
-  }
-}
-
 }  // namespace ft::server

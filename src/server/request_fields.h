@@ -46,7 +46,4 @@ class RequestFields {
   std::vector<std::string> known_;
 };
 
-/// Appends a value to a text that is being written.
-void write_value(json::Writer& out, const json::Value& value);
-
 }  // namespace ft::server

@@ -12,14 +12,14 @@ constexpr std::size_t kFirstRounds = 32;
 
 // The first rounds are priced when more is known; those with two parts at once, since no fixed
 // choice is theirs.
-void Hindsight::add(const RoundPlan& plan, std::size_t max_depth) {
+void Hindsight::add(const RoundPlan& plan) {
   if (plan.fixed.empty()) return;
   fixed_us_.resize(plan.fixed.size());
   if (first_choices_.size() < kFirstRounds) {
     fixed_ = plan.fixed;
     if (plan.parts.size() < 2) {
       const std::size_t first_of_source =
-          plan.parts.empty() ? 0 : 1 + plan.parts.front().source * max_depth;
+          plan.parts.empty() ? 0 : 1 + plan.parts.front().source * max_depth_;
       first_choices_.push_back(plan.parts.empty() ? 0 : first_of_source + plan.depth() - 1);
       return;
     }
@@ -29,7 +29,7 @@ void Hindsight::add(const RoundPlan& plan, std::size_t max_depth) {
     fixed_us_[i] += plan.expected_tokens * plan.fixed[i].cost_us / plan.fixed[i].tokens;
 }
 
-std::optional<FixedChoice> Hindsight::best(std::size_t max_depth) const {
+std::optional<FixedChoice> Hindsight::best() const {
   if (fixed_.empty()) return std::nullopt;
   double first_tokens = 0;
   double taken_us = taken_us_;
@@ -43,8 +43,8 @@ std::optional<FixedChoice> Hindsight::best(std::size_t max_depth) const {
   const auto best = std::ranges::min_element(us);
   FixedChoice out{.regret = taken_us / *best - 1};
   if (const auto i = static_cast<std::size_t>(best - us.begin()); i > 0) {
-    out.source = (i - 1) / max_depth;
-    out.depth = (i - 1) % max_depth + 1;
+    out.source = (i - 1) / max_depth_;
+    out.depth = (i - 1) % max_depth_ + 1;
   }
   return out;
 }

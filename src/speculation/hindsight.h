@@ -20,11 +20,15 @@ struct FixedChoice {
 /// interruptions count.
 class Hindsight {
  public:
-  void add(const RoundPlan& plan, std::size_t max_depth);
+  /// max_depth: that of each source in RoundPlan::fixed.
+  explicit Hindsight(std::size_t max_depth) : max_depth_(max_depth) {}
+
+  void add(const RoundPlan& plan);
   /// Nothing if there was no such round.
-  std::optional<FixedChoice> best(std::size_t max_depth) const;
+  std::optional<FixedChoice> best() const;
 
  private:
+  std::size_t max_depth_;
   std::vector<std::size_t> first_choices_;  // of the first rounds: indices into fixed_
   std::vector<RoundPlan::Price> fixed_;     // as of the last of them
   std::vector<double> fixed_us_;            // of the later rounds, by fixed choice

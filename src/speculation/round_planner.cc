@@ -65,7 +65,8 @@ std::optional<double> missing_bytes(const PlanInputs& inputs, std::size_t n_draf
 RoundPlanner::RoundPlanner(std::size_t n_sources, PlannerOptions options)
     : options_(options),
       sources_(n_sources),
-      rest_cost_({.slope = kPriorRowCost, .deviation = kRowCostDeviation}) {
+      rest_cost_({.slope = kPriorRowCost, .deviation = kRowCostDeviation}),
+      hindsight_(options.max_depth) {
   const std::size_t deepest = std::max(options_.max_depth, options_.fixed_depth.value_or(0));
   if (deepest > kMaxDraftTokens) {
     fail("draft length is {}, expected 0 ... {}", deepest, kMaxDraftTokens);
@@ -414,7 +415,7 @@ void RoundPlanner::record(const RoundPlan& plan, const RoundOutcome& outcome) {
   ++n_rounds_;
   record_drafts(plan, outcome);
   record_choice(plan, outcome);
-  hindsight_.add(plan, options_.max_depth);
+  hindsight_.add(plan);
 }
 
 // Acceptance and cost of every part. Of a part behind a draft that fell nothing is known.

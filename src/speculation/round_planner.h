@@ -36,9 +36,7 @@ class RoundPlanner {
   void record(const RoundPlan& plan, const RoundOutcome& outcome);
 
   /// See Hindsight. Nothing if the depth is fixed.
-  std::optional<FixedChoice> best_in_hindsight() const {
-    return hindsight_.best(options_.max_depth);
-  }
+  std::optional<FixedChoice> best_in_hindsight() const { return hindsight_.best(); }
 
  private:
   struct Source {

@@ -155,6 +155,72 @@ TEST(RoundPlanner, StartsWithTheBaseline) {
   EXPECT_GT(planner.plan(kAnything).depth(), 0u) << "what looks cheap is tried";
 }
 
+// A round of n drafts, all of them right, on a machine where rows cost next to nothing.
+RoundOutcome cheap_round(const RoundPlan& plan) {
+  RoundOutcome out{.n_accepted = plan.depth(), .rest_us = 1000};
+  for (const RoundPlan::Part& part : plan.parts) out.parts.push_back({part.depth, part.depth});
+  return out;
+}
+
+TEST(RoundPlanner, DraftsAtMostTwiceAsManyAsThereEverWere) {
+  RoundPlanner planner(1, {});
+  std::size_t deepest = 2;
+  for (int round = 0; round < 60; ++round) {
+    const RoundPlan plan = planner.plan(kAnything);
+    EXPECT_LE(plan.depth(), 2 * deepest) << round;
+    deepest = std::max(deepest, plan.depth());
+    planner.record(plan, cheap_round(plan));
+  }
+  EXPECT_EQ(deepest, 16u);
+}
+
+TEST(RoundPlanner, MeasuresTheBaselineLessOftenWhereDraftsWinByFar) {
+  // The first draft is always right, and no other.
+  const auto n_baselines = [](std::int64_t row_us) {
+    RoundPlanner planner(1, {});
+    std::size_t n = 0;
+    for (int round = 0; round < 2000; ++round) {
+      const RoundPlan plan = planner.plan(kAnything);
+      const auto depth = static_cast<std::int64_t>(plan.depth());
+      RoundOutcome outcome{.n_accepted = depth > 0 ? 1u : 0u,
+                           .draft_us = 100 * depth,
+                           .rest_us = 1000 + row_us * depth};
+      if (depth > 0) outcome.parts = {{plan.depth(), plan.depth()}};
+      if (round >= 200 && depth == 0) ++n;
+      planner.record(plan, outcome);
+    }
+    return n;
+  };
+  const std::size_t n_close = n_baselines(700);  // 1.11 times as fast as without drafts
+  EXPECT_GT(n_close, 40u);
+  EXPECT_LT(2 * n_baselines(550), n_close) << "1.21 times";
+}
+
+// A source that has slept feeds what it missed before it drafts: its probes are charged with that.
+TEST(RoundPlanner, ProbesThatMustCatchUpAreSeldom) {
+  const auto n_probes = [](std::int64_t catch_up_us) {
+    RoundPlanner planner(1, {});
+    std::size_t n = 0;
+    std::size_t slept = 0;
+    for (int round = 0; round < 2000; ++round) {
+      const RoundPlan plan = planner.plan(kAnything);
+      RoundOutcome outcome{.rest_us = 1000};
+      if (const std::size_t depth = plan.depth(); depth > 0) {
+        outcome.parts = {{depth, depth}};
+        outcome.draft_us = 100 + (slept > 8 ? catch_up_us : 0);
+        outcome.rest_us = 1000 + 50 * static_cast<std::int64_t>(depth);
+        if (round >= 200) ++n;
+        slept = 0;
+      }
+      ++slept;
+      planner.record(plan, outcome);
+    }
+    return n;
+  };
+  EXPECT_GT(n_probes(0), 30u);
+  EXPECT_LT(2 * n_probes(2000), n_probes(0));
+}
+
 TEST(RoundPlanner, DraftsNothingWithoutSourcesOrRoom) {
   RoundPlanner none(0, {});
   EXPECT_EQ(none.plan(kAnything).reason, PlanReason::kNoSource);

@@ -33,46 +33,6 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-/// The JSON text of a value.
-void write(json::Writer& writer, const json::Value& value) {
-  switch (value.type()) {
-    case json::Value::Type::kNull:
-      writer.null();
-      break;
-    case json::Value::Type::kBool:
-      writer.value(value.as_bool("value"));
-      break;
-    case json::Value::Type::kInteger:
-      writer.value(value.as_integer("value"));
-      break;
-    case json::Value::Type::kReal:
-      writer.value(value.as_real("value"));
-      break;
-    case json::Value::Type::kString:
-      writer.value(value.as_string("value"));
-      break;
-    case json::Value::Type::kArray:
-      writer.begin_array();
-      for (const json::Value& element : value.as_array("value")) write(writer, element);
-      writer.end_array();
-      break;
-    case json::Value::Type::kObject:
-      writer.begin_object();
-      for (const auto& [key, member] : value.as_object("value")) {
-        writer.key(key);
-        write(writer, member);
-      }
-      writer.end_object();
-      break;
-  }
-}
-
-std::string to_text(const json::Value& value) {
-  json::Writer writer;
-  write(writer, value);
-  return writer.text();
-}
-
 void run_script(const std::string& name, const std::string& arguments) {
   const std::string command =
       "/usr/bin/python3 -W ignore '" FT_SOURCE_DIR "/tests/oracle/" + name + "' " + arguments;
@@ -179,9 +139,9 @@ void compare_requests(const std::string& template_path,
     if (value.find("add_generation_prompt") == nullptr) {
       json::Object with_prompt = value.as_object("request");
       with_prompt.emplace_back("add_generation_prompt", json::Value(true));
-      inputs.push_back({source, to_text(json::Value(std::move(with_prompt)))});
+      inputs.push_back({source, json::Writer().value(json::Value(std::move(with_prompt))).text()});
     } else {
-      inputs.push_back({source, to_text(value)});
+      inputs.push_back({source, json::Writer().value(value).text()});
     }
   }
   compare(inputs, name);
