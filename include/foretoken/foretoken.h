@@ -15,6 +15,7 @@
 // draft lengths, thread counts and chunk sizes are.
 #pragma once
 
+#include "foretoken/reply.h"
 #include "foretoken/request.h"
 
 #include <cstddef>
@@ -77,6 +78,10 @@ class Tokenizer {
   ChatPrompt encode_chat(std::string_view request_json) const;
   /// The exact bytes of a sequence. Throws Error for ids outside the vocabulary.
   std::string decode(std::span<const Token> ids) const;
+  /// Splits the reply to a rendered chat prompt, whose end says whether the reply starts with
+  /// reasoning. `tools_json`: the request's array of tools, by whose schemas the arguments of calls
+  /// are typed; empty: none, marks of calls are text then. Throws Error if it is no such array.
+  ReplyParser reply_parser(std::span<const Token> prompt, std::string_view tools_json) const;
 
  private:
   friend class Engine;

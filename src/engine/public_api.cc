@@ -4,7 +4,9 @@
 #include "engine/model_text.h"
 #include "engine/open_engine.h"
 #include "foretoken/foretoken.h"
+#include "json/json.h"
 #include "speculation/draft_source.h"
+#include "text/reply_parser.h"
 
 #include <optional>
 #include <utility>
@@ -51,6 +53,80 @@ ChatPrompt Tokenizer::encode_chat(std::string_view request_json) const {
 
 std::string Tokenizer::decode(std::span<const Token> ids) const {
   return with_public_errors([&] { return impl_->text->decode(ids); });
+}
+
+// --- ReplyParser ---
+
+struct ReplyParser::Impl {
+  Impl(std::shared_ptr<const ft::engine::ModelText> model_text,
+       std::span<const Token> prompt,
+       std::optional<ft::text::ToolSchemas> tools)
+      : text(std::move(model_text)),
+        markup(text->tokenizer()),
+        parser(text->tokenizer(), markup, prompt, std::move(tools)) {}
+
+  std::shared_ptr<const ft::engine::ModelText> text;
+  ft::text::ReplyMarkup markup;
+  ft::text::ReplyParser parser;
+};
+
+namespace {
+
+std::vector<ReplyDelta> public_deltas(std::vector<ft::text::ReplyDelta> deltas) {
+  const auto kind_of = [](ft::text::ReplyDelta::Kind kind) {
+    switch (kind) {
+      case ft::text::ReplyDelta::Kind::kReasoning:
+        return ReplyDelta::Kind::kReasoning;
+      case ft::text::ReplyDelta::Kind::kContent:
+        return ReplyDelta::Kind::kContent;
+      case ft::text::ReplyDelta::Kind::kToolName:
+        return ReplyDelta::Kind::kToolName;
+      case ft::text::ReplyDelta::Kind::kToolArguments:
+        return ReplyDelta::Kind::kToolArguments;
+    }
+    return ReplyDelta::Kind::kContent;  // not reached: the switch is complete
+  };
+  std::vector<ReplyDelta> out;
+  out.reserve(deltas.size());
+  for (ft::text::ReplyDelta& delta : deltas) {
+    out.push_back({kind_of(delta.kind), std::move(delta.text), delta.call_index});
+  }
+  return out;
+}
+
+}  // namespace
+
+ReplyParser::ReplyParser(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ReplyParser::~ReplyParser() = default;
+ReplyParser::ReplyParser(ReplyParser&&) noexcept = default;
+ReplyParser& ReplyParser::operator=(ReplyParser&&) noexcept = default;
+
+std::vector<ReplyDelta> ReplyParser::push(const CommittedTokens& tokens) {
+  return with_public_errors(
+      [&] { return public_deltas(impl_->parser.push(tokens.ids, tokens.text)); });
+}
+
+std::vector<ReplyDelta> ReplyParser::finish() {
+  return with_public_errors([&] { return public_deltas(impl_->parser.finish()); });
+}
+
+std::size_t ReplyParser::n_calls() const noexcept {
+  return impl_->parser.n_calls();
+}
+
+std::size_t ReplyParser::n_reasoning_tokens() const noexcept {
+  return impl_->parser.n_reasoning_tokens();
+}
+
+ReplyParser Tokenizer::reply_parser(std::span<const Token> prompt,
+                                    std::string_view tools_json) const {
+  return with_public_errors([&] {
+    std::optional<ft::text::ToolSchemas> tools;
+    if (!tools_json.empty()) {
+      tools = ft::text::ToolSchemas::from_json(ft::json::parse(tools_json, "tools"));
+    }
+    return ReplyParser(std::make_unique<ReplyParser::Impl>(impl_->text, prompt, std::move(tools)));
+  });
 }
 
 // --- TokenStream ---
