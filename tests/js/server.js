@@ -1,0 +1,26 @@
+// `foretoken serve` with the model that ships, for the tests of one file.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { after } from 'node:test';
+
+export const model = 'glm-mini';
+
+/// Starts it, stops it after the tests of this file; then its exit status must be 0. Returns its address.
+export async function startServer(...options) {
+  const program = process.env.FT_PROGRAM;
+  assert.ok(program, 'FT_PROGRAM names no program; ctest sets it');
+  const server = spawn(program, ['serve', '--port', '0', '--quiet', '--context', '1024', ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(server, 'exit');
+  process.once('exit', () => server.kill('SIGKILL'));
+  after(async () => {
+    server.kill('SIGINT');
+    assert.deepEqual(await ended, [0, null], 'exit status and signal of the server');
+  });
+  // The line is written in one piece.
+  const line = await Promise.race([once(server.stdout, 'data').then(String), ended]);
+  assert.match(String(line), /^http:\/\/127\.0\.0\.1:\d+\n$/);
+  return line.trim();
+}
