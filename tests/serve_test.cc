@@ -84,6 +84,50 @@ TEST(Serve, GivesTheTextThatGenerateGives) {
   EXPECT_EQ(server.finish().status, 0);
 }
 
+// The JSON of a reply to a post, which must have status 200.
+json::Value answered(server::TestClient& client, const std::string& body) {
+  client.send(post("/v1/chat/completions", body));
+  const std::string reply = client.read_reply();
+  EXPECT_THAT(reply, StartsWith("HTTP/1.1 200"));
+  return body_of(reply);
+}
+
+TEST(Serve, ToolIsCalledAndItsResultUsed) {
+  Program server({"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512"});
+  server::TestClient client(port_of(server));
+  const std::string tools =
+      R"("temperature":0,"tools":[{"type":"function","function":{"name":"get_weather",)"
+      R"("description":"d","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}])";
+  const std::string question = R"({"role":"user","content":"What is the weather in Oslo?"})";
+  for (const bool thinks : {false, true}) {
+    const std::string rest = fmt::format(R"(,{},"enable_thinking":{}}})", tools, thinks);
+    const json::Value asked =
+        answered(client, fmt::format(R"({{"messages":[{}]{})", question, rest));
+    const json::Value& choice = asked.find("choices")->as_array("")[0];
+    EXPECT_EQ(choice.find("finish_reason")->as_string(""), "tool_calls");
+    const json::Value& message = *choice.find("message");
+    EXPECT_TRUE(message.find("content")->is_null());
+    EXPECT_EQ(message.find("reasoning_content") != nullptr, thinks);
+    const json::Array& calls = message.find("tool_calls")->as_array("");
+    ASSERT_EQ(calls.size(), 1U);
+    EXPECT_EQ(calls[0].find("function")->find("name")->as_string(""), "get_weather");
+    EXPECT_EQ(calls[0].find("function")->find("arguments")->as_string(""), R"({"city":"Oslo"})");
+    // The message goes back as it came.
+    json::Writer said;
+    said.value(message);
+    const json::Value told = answered(
+        client,
+        fmt::format(
+            R"({{"messages":[{},{},{{"role":"tool","tool_call_id":"{}","content":"12 degrees, rainy"}}]{})",
+            question,
+            said.text(),
+            calls[0].find("id")->as_string(""),
+            rest));
+    EXPECT_EQ(told.find("choices")->as_array("")[0].find("message")->find("content")->as_string(""),
+              "It is 12 degrees, rainy in Oslo.");
+  }
+}
+
 TEST(Serve, SessionsThatRunTogetherGetTheTextsTheyGetAlone) {
   Program server(
       {"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512", "--sessions", "3"});

@@ -5,10 +5,11 @@
 #include "base/clock.h"
 #include "server/access.h"
 #include "server/backend.h"
+#include "server/dialect.h"
 #include "server/http_types.h"
 #include "server/metrics.h"
-#include "server/openai_reply.h"
-#include "server/openai_request.h"
+#include "server/reply_run.h"
+#include "server/text_request.h"
 
 #include <atomic>
 #include <cstddef>
@@ -45,39 +46,17 @@ class Api final : public Handler {
   }
 
  private:
-  /// A request whose generations are ready to be submitted, one per prompt.
-  struct Plan {
-    TextRequest request;
-    ReplyIdentity identity;
-    std::vector<foretoken::GenerationRequest> generations;
-    std::vector<std::string> echoes;  // by prompt; empty: none
-    std::size_t n_choices() const { return generations.size() * request.n; }
-  };
-  using OnText = std::function<bool(const ReplyTokens& tokens)>;  // false: the client is gone
-  using OnProgress = std::function<void(const foretoken::PrefillProgress& progress)>;
-
   Response get(const RequestHead& head);
   Response tokenize(const std::string& body);
   Response detokenize(const std::string& body);
-  void generate(ReplyKind kind, const Request& request, Reply& reply);
-  Plan plan(ReplyKind kind, const Request& request);
+  void generate(const Dialect& dialect, const Request& request, Reply& reply);
+  ReplyPlan plan(TextRequest request) const;
   foretoken::GenerationRequest generation(const TextRequest& request,
-                                          std::vector<foretoken::Token> prompt,
-                                          ReplyKind kind) const;
+                                          std::vector<foretoken::Token> prompt) const;
   void check_names(const TextRequest& request) const;
-  void stream(Plan& plan, const RequestHead& head, Reply& reply);
-  void stream_choices(Plan& plan, Reply& reply, std::unique_ptr<Generation> first);
-  std::unique_ptr<Generation> submit(Plan& plan, std::size_t index);
-  Choice collect(Plan& plan,
-                 std::size_t index,
-                 std::unique_ptr<Generation> generation,
-                 const Reply& reply,
-                 const OnText& on_text,
-                 const OnProgress& on_progress);
-  ReplyTokens shown(const Plan& plan, const foretoken::CommittedTokens& tokens) const;
   Headers headers(const RequestHead& head) const;
+  Response refused(const RequestHead& head, const ApiError& error);
   Response finished(const RequestHead& head, Response response);
-  TokenText token_text() const;
 
   Backend& backend_;
   const ApiOptions options_;

@@ -25,11 +25,4 @@ std::string error_json(const ApiError& error) {
   return out.text();
 }
 
-Response error_response(const ApiError& error) {
-  Response out;
-  out.status = error.status;
-  out.body = error_json(error);
-  return out;
-}
-
 }  // namespace ft::server

@@ -1,8 +1,6 @@
 // What a client is told when its request cannot be served, in the shape that OpenAI's clients know.
 #pragma once
 
-#include "server/http_types.h"
-
 #include <exception>
 #include <string>
 #include <utility>
@@ -27,6 +25,5 @@ ApiError api_error(int status, std::string message, std::string code = {});
 
 /// {"error": {"message", "type", "param", "code"}}.
 std::string error_json(const ApiError& error);
-Response error_response(const ApiError& error);
 
 }  // namespace ft::server

@@ -100,14 +100,94 @@ TEST_F(ApiTest, StreamWithoutUsageHasNoUsageChunk) {
   for (const std::string& text : events) EXPECT_THAT(text, Not(HasSubstr("usage")));
 }
 
+TEST_F(ApiTest, ReasoningAndCallsStandApartFromContent) {
+  backend_.words = {"<think>Hm", "<think>.", "I ask.", "<call>f {\"x\":1}", "<call>g {}"};
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"f"}}],"logprobs":true)";
+  const json::Value reply = post("/v1/chat/completions", "{" + kChat + "," + tools + "}");
+  const json::Value& choice = reply.find("choices")->as_array("")[0];
+  const json::Value& message = *choice.find("message");
+  EXPECT_EQ(message.find("reasoning_content")->as_string(""), "Hm.");
+  EXPECT_EQ(message.find("content")->as_string(""), "I ask.");
+  const json::Array& calls = message.find("tool_calls")->as_array("");
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].find("id")->as_string(""), "call_req-1_0_0");
+  EXPECT_EQ(calls[0].find("type")->as_string(""), "function");
+  EXPECT_EQ(calls[0].find("function")->find("name")->as_string(""), "f");
+  EXPECT_EQ(calls[0].find("function")->find("arguments")->as_string(""), "{\"x\":1}");
+  EXPECT_EQ(calls[1].find("id")->as_string(""), "call_req-1_0_1");
+  EXPECT_EQ(choice.find("finish_reason")->as_string(""), "tool_calls");
+  EXPECT_EQ(choice.find("logprobs")->find("content")->as_array("").size(), 5U);
+  EXPECT_EQ(reply.find("usage")
+                ->find("completion_tokens_details")
+                ->find("reasoning_tokens")
+                ->as_integer(""),
+            2);
+}
+
+TEST_F(ApiTest, CallsAloneHaveNoContent) {
+  backend_.words = {"<call>f {}"};
+  const json::Value reply =
+      post("/v1/chat/completions",
+           "{" + kChat + R"(,"tools":[{"type":"function","function":{"name":"f"}}]})");
+  const json::Value& message = *reply.find("choices")->as_array("")[0].find("message");
+  EXPECT_TRUE(message.find("content")->is_null());
+  EXPECT_EQ(message.find("reasoning_content"), nullptr);
+}
+
+TEST_F(ApiTest, CallsStreamAsTheSdkExpects) {
+  backend_.words = {"<think>Hm", "<call>f {\"x\":1}"};
+  const auto events = stream(
+      "/v1/chat/completions",
+      "{" + kChat + R"(,"stream":true,"tools":[{"type":"function","function":{"name":"f"}}]})");
+  ASSERT_EQ(events.size(), 5U);
+  EXPECT_THAT(events[1], HasSubstr(R"("delta":{"reasoning_content":"Hm"})"));
+  EXPECT_THAT(
+      events[2],
+      HasSubstr(
+          R"("delta":{"tool_calls":[{"index":0,"id":"call_req-1_0_0","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]})"));
+  EXPECT_THAT(events[3], HasSubstr(R"("finish_reason":"tool_calls")"));
+}
+
 TEST_F(ApiTest, ChoicesHaveSeedsThatFollowEachOther) {
   const json::Value reply = post("/v1/completions", R"({"prompt":["a","bb"],"n":2})");
   const json::Array& choices = reply.find("choices")->as_array("");
   ASSERT_EQ(choices.size(), 4U);
-  EXPECT_EQ(choices[0].find("seed")->as_integer(""), 1000);
-  EXPECT_EQ(choices[1].find("seed")->as_integer(""), 1001);
+  EXPECT_EQ(choices[1].find("seed")->as_integer(""), choices[0].find("seed")->as_integer("") + 1);
   EXPECT_EQ(choices[3].find("index")->as_integer(""), 3);
   EXPECT_EQ(reply.find("usage")->find("prompt_tokens")->as_integer(""), 3);
+  const json::Value seeded = post("/v1/completions", R"({"prompt":"a","n":3,"seed":7})");
+  EXPECT_EQ(seeded.find("choices")->as_array("")[2].find("seed")->as_integer(""), 9);
+}
+
+TEST_F(ApiTest, ChoicesRunTogether) {
+  backend_.n_meeting = 3;
+  const std::string request = R"("prompt":"x","n":3)";
+  EXPECT_EQ(post("/v1/completions", "{" + request + "}").find("choices")->as_array("").size(), 3U);
+  backend_.n_met = 0;
+  const auto events = stream("/v1/completions", "{" + request + R"(,"stream":true})");
+  ASSERT_EQ(events.size(), 13U);
+  for (int choice = 0; choice < 3; ++choice) {
+    std::string text;
+    for (const std::string& event : events) {
+      if (event == "[DONE]") continue;
+      const json::Value chunk = json::parse(event, "event");
+      const json::Value& part = chunk.find("choices")->as_array("")[0];
+      if (part.find("index")->as_integer("") == choice) text += part.find("text")->as_string("");
+    }
+    EXPECT_EQ(text, "one two three");
+  }
+}
+
+TEST_F(ApiTest, ChoiceThatFailsEndsTheOthers) {
+  backend_.is_endless = true;
+  backend_.failing = 1;
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"x","n":3,"max_tokens":60})", 500)
+                .find("error")
+                ->find("code")
+                ->as_string(""),
+            "internal_error");
+  EXPECT_EQ(backend_.n_open, 0);
 }
 
 TEST_F(ApiTest, LogprobsLeaveOutTheEndOfText) {
@@ -161,8 +241,8 @@ TEST_F(ApiTest, RefusesWithStatusParamAndCode) {
   EXPECT_EQ(param("/v1/completions", R"({"prompt":")" + std::string(65, 'a') + R"("})"), "prompt");
   EXPECT_EQ(param("/v1/completions", "{"), "");
   EXPECT_EQ(param("/v1/chat/completions",
-                  "{" + kChat + R"(,"tools":[{"type":"function","function":{"name":"f"}}]})"),
-            "tools");
+                  "{" + kChat + R"(,"tools":[{"type":"function","function":{}}]})"),
+            "tools[0].function.name");
   EXPECT_TRUE(backend_.requests().empty());
 }
 

@@ -96,7 +96,8 @@ void check_tool(const json::Value& value, const std::string& path) {
   function.finish();
 }
 
-bool write_tools(json::Writer& out, RequestFields& fields, const RequestLimits& limits) {
+// The tools that may be called; nullptr: none.
+const json::Array* read_tools(RequestFields& fields, const RequestLimits& limits) {
   const json::Array* tools = fields.array("tools", limits.max_tools);
   fields.only("parallel_tool_calls", {"true"}, "the number of calls cannot be held down");
   const json::Value* choice = fields.find("tool_choice");
@@ -106,15 +107,13 @@ bool write_tools(json::Writer& out, RequestFields& fields, const RequestLimits& 
                    "unsupported_value");
   }
   fields.only("tool_choice", {"auto", "none"}, "calls cannot be forced, expected auto or none");
-  if (tools == nullptr) return false;
+  if (tools == nullptr) return nullptr;
   for (std::size_t i = 0; i < tools->size(); ++i) {
     check_tool((*tools)[i], fmt::format("tools[{}]", i));
   }
   // With `none` the model does not learn that there are tools.
-  if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return false;
-  out.key("tools");
-  out.value(json::Value(*tools));
-  return true;
+  if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return nullptr;
+  return tools;
 }
 
 // The template's own words for how much the model thinks.
@@ -174,23 +173,26 @@ std::string content_text(const json::Value& content, const std::string& path) {
   return out;
 }
 
-std::string chat_template_input(RequestFields& fields,
-                                const RequestLimits& limits,
-                                bool& has_tools) {
+void read_chat(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
   const json::Array* messages = fields.array("messages", limits.max_messages);
   if (messages == nullptr || messages->empty()) {
     throw ApiError("messages", "'messages' is missing or empty", "missing_parameter");
   }
-  json::Writer out;
-  out.begin_object().key("messages").begin_array();
+  json::Writer text;
+  text.begin_object().key("messages").begin_array();
   for (std::size_t i = 0; i < messages->size(); ++i) {
-    write_message(out, (*messages)[i], fmt::format("messages[{}]", i), limits);
+    write_message(text, (*messages)[i], fmt::format("messages[{}]", i), limits);
   }
-  out.end_array();
-  has_tools = write_tools(out, fields, limits);
-  write_thinking(out, fields);
-  out.end_object();
-  return out.text();
+  text.end_array();
+  if (const json::Array* tools = read_tools(fields, limits)) {
+    const json::Value list(*tools);
+    text.key("tools").value(list);
+    json::Writer tools_text;
+    out.tools_json = tools_text.value(list).text();
+  }
+  write_thinking(text, fields);
+  text.end_object();
+  out.chat_json = text.text();
 }
 
 }  // namespace ft::server

@@ -15,6 +15,20 @@ class EngineGeneration final : public Generation {
   foretoken::TokenStream stream_;
 };
 
+class EngineReplySplitter final : public ReplySplitter {
+ public:
+  explicit EngineReplySplitter(foretoken::ReplyParser parser) : parser_(std::move(parser)) {}
+  std::vector<foretoken::ReplyDelta> push(const foretoken::CommittedTokens& tokens) override {
+    return parser_.push(tokens);
+  }
+  std::vector<foretoken::ReplyDelta> finish() override { return parser_.finish(); }
+  std::size_t n_calls() const override { return parser_.n_calls(); }
+  std::size_t n_reasoning_tokens() const override { return parser_.n_reasoning_tokens(); }
+
+ private:
+  foretoken::ReplyParser parser_;
+};
+
 class EngineBackend final : public Backend {
  public:
   explicit EngineBackend(foretoken::Engine& engine) : engine_(engine) {}
@@ -26,6 +40,11 @@ class EngineBackend final : public Backend {
   }
   foretoken::ChatPrompt encode_chat(std::string_view request_json) const override {
     return engine_.tokenizer().encode_chat(request_json);
+  }
+  std::unique_ptr<ReplySplitter> reply_splitter(std::span<const foretoken::Token> prompt,
+                                                std::string_view tools_json) const override {
+    return std::make_unique<EngineReplySplitter>(
+        engine_.tokenizer().reply_parser(prompt, tools_json));
   }
   std::string decode(std::span<const foretoken::Token> ids) const override {
     return engine_.tokenizer().decode(ids);

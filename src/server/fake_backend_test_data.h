@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,11 +33,15 @@ class FakeBackend final : public Backend {
   std::vector<std::string> words = {"one", " two", " three"};
   bool is_endless = false;
   std::atomic<int> n_open = 0;  // generations that exist
+  int n_meeting = 0;            // so many wait for each other before their first word
+  std::atomic<int> n_met = 0;
+  int failing = -1;  // which of the requests has no model to run
 
   std::unique_ptr<Generation> submit(foretoken::GenerationRequest request) override {
     const std::lock_guard lock(mutex_);
+    const bool fails = static_cast<int>(requests_.size()) == failing;
     requests_.push_back(request);
-    return std::make_unique<FakeGeneration>(*this, std::move(request));
+    return std::make_unique<FakeGeneration>(*this, std::move(request), fails);
   }
   std::vector<foretoken::GenerationRequest> requests() const {
     const std::lock_guard lock(mutex_);
@@ -47,6 +52,10 @@ class FakeBackend final : public Backend {
   }
   foretoken::ChatPrompt encode_chat(std::string_view request_json) const override {
     return {std::string(request_json), {1, 2, 3}};
+  }
+  std::unique_ptr<ReplySplitter> reply_splitter(std::span<const foretoken::Token> /*prompt*/,
+                                                std::string_view tools_json) const override {
+    return std::make_unique<FakeSplitter>(!tools_json.empty());
   }
   std::string decode(std::span<const foretoken::Token> ids) const override {
     std::string out;
@@ -59,10 +68,40 @@ class FakeBackend final : public Backend {
   const foretoken::ModelInfo& model() const override { return info_; }
 
  private:
+  /// Words say what they are: "<think>" before reasoning, "<call>" before a tool's name, which its
+  /// arguments follow.
+  class FakeSplitter final : public ReplySplitter {
+   public:
+    explicit FakeSplitter(bool has_tools) : has_tools_(has_tools) {}
+    std::vector<foretoken::ReplyDelta> push(const foretoken::CommittedTokens& tokens) override {
+      using Kind = foretoken::ReplyDelta::Kind;
+      if (tokens.text.empty()) return {};
+      if (tokens.text.starts_with("<think>")) {
+        ++n_reasoning_;
+        return {{Kind::kReasoning, tokens.text.substr(7), 0}};
+      }
+      if (has_tools_ && tokens.text.starts_with("<call>")) {
+        const std::size_t space = tokens.text.find(' ');
+        const std::size_t index = n_calls_++;
+        return {{Kind::kToolName, tokens.text.substr(6, space - 6), index},
+                {Kind::kToolArguments, tokens.text.substr(space + 1), index}};
+      }
+      return {{Kind::kContent, tokens.text, 0}};
+    }
+    std::vector<foretoken::ReplyDelta> finish() override { return {}; }
+    std::size_t n_calls() const override { return n_calls_; }
+    std::size_t n_reasoning_tokens() const override { return n_reasoning_; }
+
+   private:
+    bool has_tools_;
+    std::size_t n_calls_ = 0;
+    std::size_t n_reasoning_ = 0;
+  };
+
   class FakeGeneration final : public Generation {
    public:
-    FakeGeneration(FakeBackend& backend, foretoken::GenerationRequest request)
-        : backend_(backend), request_(std::move(request)) {
+    FakeGeneration(FakeBackend& backend, foretoken::GenerationRequest request, bool fails)
+        : backend_(backend), request_(std::move(request)), fails_(fails) {
       ++backend_.n_open;
     }
     ~FakeGeneration() override { --backend_.n_open; }
@@ -73,6 +112,11 @@ class FakeBackend final : public Backend {
 
     std::optional<foretoken::Event> next() override {
       if (is_done_) return std::nullopt;
+      if (fails_) throw foretoken::Error(foretoken::ErrorCode::kInternal, "no model");
+      if (n_ == 0) {
+        ++backend_.n_met;
+        while (backend_.n_met < backend_.n_meeting) std::this_thread::yield();
+      }
       const bool is_cancelled = is_cancelled_;
       const std::size_t n_words = backend_.words.size();
       if (!is_cancelled && n_ < request_.max_tokens && (backend_.is_endless || n_ <= n_words)) {
@@ -101,6 +145,7 @@ class FakeBackend final : public Backend {
    private:
     FakeBackend& backend_;
     foretoken::GenerationRequest request_;
+    const bool fails_;
     std::size_t n_ = 0;
     bool is_done_ = false;
     std::atomic<bool> is_cancelled_ = false;

@@ -21,6 +21,7 @@ constexpr std::uint64_t kMaxDraftTokens = 64;
 constexpr std::uint64_t kMaxTopK = std::uint64_t{1} << 31;
 constexpr std::size_t kMaxSources = 16;
 constexpr double kMaxTemperature = 100;
+constexpr std::size_t kUsualCompletionTokens = 16;  // as OpenAI's
 constexpr std::string_view kMissing = "missing_parameter";
 
 json::Value parse_body(std::string_view body, const RequestLimits& limits) {
@@ -300,7 +301,7 @@ TextRequest parse_chat_request(std::string_view body, const RequestLimits& limit
       throw ApiError("modalities", "'modalities' is more than text", "unsupported_value");
     }
   }
-  out.chat_json = chat_template_input(fields, limits, out.has_tools);
+  read_chat(fields, limits, out);
   fields.finish();
   return out;
 }
@@ -309,9 +310,14 @@ TextRequest parse_completion_request(std::string_view body, const RequestLimits&
   const json::Value document = parse_body(body, limits);
   RequestFields fields(document, {});
   TextRequest out;
+  out.prompt_param = "prompt";
+  out.usual_max_tokens = kUsualCompletionTokens;
   read_common(fields, limits, out);
   out.echoes = fields.boolean("echo").value_or(false);
   out.max_tokens = token_limit(fields, "max_tokens", out.echoes ? 0 : 1);
+  if (out.max_tokens == std::size_t{0} && out.is_stream) {
+    throw ApiError("max_tokens", "'max_tokens' is 0: there is nothing to stream");
+  }
   if (const auto n_top = fields.count("logprobs", 0, limits.max_top_logprobs)) {
     if (out.echoes) throw ApiError("logprobs", "'logprobs' of an echoed prompt are not computed");
     out.generation.logprobs = static_cast<std::size_t>(*n_top);
@@ -350,8 +356,9 @@ TokenizeRequest parse_tokenize_request(std::string_view body, const RequestLimit
         std::string(kMissing));
   }
   if (has_messages) {
-    bool has_tools = false;
-    out.chat_json = chat_template_input(fields, limits, has_tools);
+    TextRequest chat;
+    read_chat(fields, limits, chat);
+    out.chat_json = std::move(chat.chat_json);
   } else {
     out.text = content != nullptr ? *content : *prompt;
   }

@@ -171,8 +171,9 @@ TEST(ChatRequest, WritesWhatTheTemplateRenders) {
             std::string::npos);
   const std::string tools =
       R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}])";
-  EXPECT_TRUE(chat(tools).has_tools);
-  EXPECT_FALSE(chat(tools + R"(,"tool_choice":"none")").has_tools);
+  EXPECT_EQ(chat(tools).tools_json,
+            R"([{"type":"function","function":{"name":"f","parameters":{}}}])");
+  EXPECT_EQ(chat(tools + R"(,"tool_choice":"none")").tools_json, "");
 }
 
 TEST(ChatRequest, RefusesBodiesThatAreNoRequest) {
