@@ -1,5 +1,6 @@
 #include "server/reply_run.h"
 
+#include "engine/sampling_defaults.h"
 #include "server/api_error.h"
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <random>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -36,11 +36,6 @@ void append(ReplyPart& reply, ReplyPart part) {
   reply.logprobs.insert(reply.logprobs.end(),
                         std::make_move_iterator(part.logprobs.begin()),
                         std::make_move_iterator(part.logprobs.end()));
-}
-
-std::uint64_t drawn_seed() {
-  std::random_device device;
-  return device();  // 32 bits: every seed that follows is one that a request may name
 }
 
 // The life of a generation, for the metrics.
@@ -91,7 +86,7 @@ ReplyRun::ReplyRun(const ReplyPlan& plan, Backend& backend, Metrics& metrics, co
       generations_(plan.n_choices()),
       submitted_us_(clock.now_us()) {
   if (plan.request.max_tokens == std::size_t{0}) return;  // an echo alone
-  const std::uint64_t drawn = plan.request.n > 1 ? drawn_seed() : 0;
+  const std::uint64_t drawn = plan.request.n > 1 ? engine::draw_seed() : 0;
   for (std::size_t i = 0; i < generations_.size(); ++i) {
     foretoken::GenerationRequest request = plan.generations[plan.prompt_of(i)];
     if (plan.request.n > 1) {
