@@ -124,8 +124,7 @@ class Replier {
         prediction_(std::move(prediction)),
         screen_(screen),
         arguments_(arguments),
-        interrupts_(interrupts),
-        think_end_(mark_token()) {}
+        interrupts_(interrupts) {}
 
   ChatReply operator()(const Conversation& conversation, const ChatOptions& options) {
     foretoken::GenerationRequest request = chat_request(options);
@@ -136,7 +135,7 @@ class Replier {
     foretoken::TokenStream stream = engine_.submit(std::move(request));
     const ChatInterrupts::Reply scope(interrupts_, stream);
 
-    Shown shown{{think_end_, prompt.text.ends_with(kThinkMark)},
+    Shown shown{engine_.tokenizer().reply_parser(prompt.ids, {}),
                 ReplyView({.is_terminal = screen_.writes_to_terminal,
                            .has_colours = screen_.has_colours,
                            .shows_thoughts = screen_.is_interactive,
@@ -153,16 +152,10 @@ class Replier {
 
  private:
   struct Shown {
-    ThinkingSplitter splitter;
+    foretoken::ReplyParser parser;
     ReplyView view;
     ChatReply reply;
   };
-
-  std::optional<foretoken::Token> mark_token() const {
-    const std::vector<foretoken::Token> ids = engine_.tokenizer().encode(kThinkEndMark);
-    if (ids.size() != 1) return std::nullopt;
-    return ids[0];
-  }
 
   Outcome follow(foretoken::TokenStream& stream, Shown& shown) {
     ProgressBar bar("prompt", screen_.is_interactive && !arguments_.quiet);
@@ -182,27 +175,42 @@ class Replier {
       if (shown.view.has_begun()) result_.write(shown.view.end());
       throw;
     }
+    result_.write(take(shown.parser.finish(), false, shown));
     result_.write(shown.view.end());
     return outcome;
   }
 
+  // One token at a time: each has its colour.
   void show(const foretoken::CommittedTokens& tokens, Shown& shown) {
-    std::string out;
-    const auto take = [&](const ThinkingSplitter::Piece& piece, bool was_drafted) {
-      const bool is_thought = piece.part == ThinkingSplitter::Part::kThought;
-      (is_thought ? shown.reply.reasoning : shown.reply.content) += piece.text;
-      out += shown.view.push(piece, was_drafted);
-    };
     const std::string_view text = tokens.text;
+    std::string out;
     std::size_t start = 0;
     for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
       const std::size_t end = tokens.text_ends[i];
-      take(shown.splitter.push(tokens.ids[i], text.substr(start, end - start)),
-           i < tokens.n_accepted);
+      out += take(shown.parser.push({.ids = {tokens.ids[i]},
+                                     .text = std::string(text.substr(start, end - start)),
+                                     .logprobs = {}}),
+                  i < tokens.n_accepted,
+                  shown);
       start = end;
     }
-    take(shown.splitter.finish(text.substr(start)), false);
+    out += take(
+        shown.parser.push({.ids = {}, .text = std::string(text.substr(start)), .logprobs = {}}),
+        false,
+        shown);
     result_.write(out);
+  }
+
+  static std::string take(const std::vector<foretoken::ReplyDelta>& deltas,
+                          bool was_drafted,
+                          Shown& shown) {
+    std::string out;
+    for (const foretoken::ReplyDelta& delta : deltas) {
+      const bool is_thought = delta.kind == foretoken::ReplyDelta::Kind::kReasoning;
+      (is_thought ? shown.reply.reasoning : shown.reply.content) += delta.text;
+      out += shown.view.push(delta, was_drafted);
+    }
+    return out;
   }
 
   void tell_end(const foretoken::Completion& completion, const ChatOptions& options) const {
@@ -231,7 +239,6 @@ class Replier {
   Screen screen_;
   const ChatArguments& arguments_;
   ChatInterrupts& interrupts_;
-  std::optional<foretoken::Token> think_end_;
   ResultWriter result_;
 };
 

@@ -2,7 +2,6 @@
 
 #include "apps/terminal_text.h"
 
-#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -10,10 +9,7 @@
 namespace ft::apps {
 namespace {
 
-using Part = ThinkingSplitter::Part;
-
-constexpr foretoken::Token kThinkEnd = 7;
-constexpr foretoken::Token kOther = 1;
+using Kind = foretoken::ReplyDelta::Kind;
 
 constexpr ReplyStyle kColours = {
     .is_terminal = true, .has_colours = true, .shows_thoughts = true, .shows_drafts = true};
@@ -33,63 +29,36 @@ TEST(ForTerminal, ShowsWhatATerminalObeys_AndKeepsTheRest) {
   EXPECT_EQ(for_terminal(std::string("\0", 1)), "\\x00");
 }
 
-TEST(ThinkingSplitter, PartsAtTheTokenAlone) {
-  ThinkingSplitter splitter(kThinkEnd, true);
-  auto piece = splitter.push(kOther, "so </think> is text");
-  EXPECT_EQ(piece.part, Part::kThought);
-  EXPECT_EQ(piece.text, "so </think> is text");
-  piece = splitter.push(kThinkEnd, "\xC3\xA9</think>");  // with a character that was held back
-  EXPECT_EQ(piece.part, Part::kThought);
-  EXPECT_EQ(piece.text, "\xC3\xA9");
-  piece = splitter.push(kOther, "answer");
-  EXPECT_EQ(piece.part, Part::kAnswer);
-  EXPECT_EQ(piece.text, "answer");
-  EXPECT_EQ(splitter.push(kThinkEnd, "</think>").text, "</think>");  // the second one is text
-}
-
-TEST(ThinkingSplitter, DropsTheMark_WhenAStopStringHeldItBack) {
-  ThinkingSplitter splitter(kThinkEnd, true);
-  EXPECT_EQ(splitter.push(kThinkEnd, "thought</think").text, "thought");
-  EXPECT_EQ(splitter.push(kOther, ">").text, "");
-  EXPECT_EQ(splitter.push(kOther, ">x").text, ">x");
-}
-
-TEST(ThinkingSplitter, SeesNoThought_WhenThePromptBeganNoneOrTheModelHasNoMark) {
-  EXPECT_EQ(ThinkingSplitter(kThinkEnd, false).push(kOther, "a").part, Part::kAnswer);
-  EXPECT_EQ(ThinkingSplitter(std::nullopt, true).push(kOther, "a").part, Part::kAnswer);
-  EXPECT_EQ(ThinkingSplitter(kThinkEnd, true).finish("a").part, Part::kThought);
-}
-
 TEST(ReplyView, DimsThoughtsAndPartsThemFromTheAnswer) {
   ReplyView view(kColours);
-  EXPECT_EQ(view.push({Part::kThought, "\nhm"}, false), "\x1b[2mhm");
-  EXPECT_EQ(view.push({Part::kThought, "m"}, false), "m");
-  EXPECT_EQ(view.push({Part::kAnswer, "\n\n"}, false), "");
-  EXPECT_EQ(view.push({Part::kAnswer, "\nYes"}, false), "\x1b[0m\n\nYes");
-  EXPECT_EQ(view.push({Part::kAnswer, "\n\n"}, false), "\n\n");
-  EXPECT_EQ(view.push({Part::kAnswer, "."}, false), ".");
+  EXPECT_EQ(view.push({Kind::kReasoning, "\nhm"}, false), "\x1b[2mhm");
+  EXPECT_EQ(view.push({Kind::kReasoning, "m"}, false), "m");
+  EXPECT_EQ(view.push({Kind::kContent, "\n\n"}, false), "");
+  EXPECT_EQ(view.push({Kind::kContent, "\nYes"}, false), "\x1b[0m\n\nYes");
+  EXPECT_EQ(view.push({Kind::kContent, "\n\n"}, false), "\n\n");
+  EXPECT_EQ(view.push({Kind::kContent, "."}, false), ".");
   EXPECT_EQ(view.end(), "\n");
 }
 
 TEST(ReplyView, ColoursAcceptedDrafts) {
   ReplyView view(kColours);
-  EXPECT_EQ(view.push({Part::kAnswer, "a"}, false), "a");
-  EXPECT_EQ(view.push({Part::kAnswer, "b"}, true), "\x1b[32mb");
-  EXPECT_EQ(view.push({Part::kAnswer, "c"}, true), "c");
-  EXPECT_EQ(view.push({Part::kAnswer, "d"}, false), "\x1b[0md");
-  EXPECT_EQ(view.push({Part::kAnswer, "e"}, true), "\x1b[32me");
+  EXPECT_EQ(view.push({Kind::kContent, "a"}, false), "a");
+  EXPECT_EQ(view.push({Kind::kContent, "b"}, true), "\x1b[32mb");
+  EXPECT_EQ(view.push({Kind::kContent, "c"}, true), "c");
+  EXPECT_EQ(view.push({Kind::kContent, "d"}, false), "\x1b[0md");
+  EXPECT_EQ(view.push({Kind::kContent, "e"}, true), "\x1b[32me");
   EXPECT_EQ(view.end(), "\x1b[0m\n");
 }
 
 TEST(ReplyView, LetsNoControlOfTheModelThrough_WhenATerminalReads) {
   ReplyView view(kColours);
-  EXPECT_EQ(view.push({Part::kAnswer, "\x1b[2J"}, false), "\\x1b[2J");
+  EXPECT_EQ(view.push({Kind::kContent, "\x1b[2J"}, false), "\\x1b[2J");
 }
 
 TEST(ReplyView, WritesTheAnswerAsItIs_WhenAPipeReads) {
   ReplyView view(kPipe);
-  EXPECT_EQ(view.push({Part::kThought, "hm"}, true), "");
-  EXPECT_EQ(view.push({Part::kAnswer, "\n\x1b[2J"}, true), "\n\x1b[2J");
+  EXPECT_EQ(view.push({Kind::kReasoning, "hm"}, true), "");
+  EXPECT_EQ(view.push({Kind::kContent, "\n\x1b[2J"}, true), "\n\x1b[2J");
   EXPECT_EQ(view.end(), "\n");
   EXPECT_EQ(ReplyView(kPipe).end(), "\n");  // a reply of no text is still a line
 }
