@@ -2,6 +2,7 @@
 #include "json/json.h"
 #include "server/dialect.h"
 #include "server/openai_request.h"
+#include "server/reply_timings.h"
 
 #include <algorithm>
 #include <optional>
@@ -104,28 +105,6 @@ void write_usage(json::Writer& out,
   out.member("accepted_prediction_tokens", n_accepted)
       .member("rejected_prediction_tokens", n_rejected);
   out.end_object().end_object();
-}
-
-// As llama-server gives them.
-void write_timings(json::Writer& out, const foretoken::Completion& completion) {
-  const foretoken::Timings& timings = completion.timings;
-  const auto per_token = [](double ms, std::size_t n) {
-    return n == 0 ? 0.0 : ms / static_cast<double>(n);
-  };
-  out.begin_object();
-  out.member("cache_n", static_cast<std::uint64_t>(completion.usage.cached_tokens));
-  out.member("prompt_n", static_cast<std::uint64_t>(timings.prompt_n))
-      .member("prompt_ms", timings.prompt_ms);
-  out.member("prompt_per_token_ms", per_token(timings.prompt_ms, timings.prompt_n));
-  out.member("prompt_per_second", timings.prompt_per_second);
-  out.member("predicted_n", static_cast<std::uint64_t>(timings.predicted_n));
-  out.member("predicted_ms", timings.predicted_ms);
-  out.member("predicted_per_token_ms", per_token(timings.predicted_ms, timings.predicted_n));
-  out.member("predicted_per_second", timings.predicted_per_second);
-  out.member("time_to_first_token_ms", timings.time_to_first_token_ms);
-  out.member("draft_n", static_cast<std::uint64_t>(completion.speculation.drafted));
-  out.member("draft_n_accepted", static_cast<std::uint64_t>(completion.speculation.accepted));
-  out.end_object();
 }
 
 // Texts of one choice's part, or of a whole choice.

@@ -4,9 +4,9 @@
 #include "json/json.h"
 #include "server/api_error.h"
 #include "server/chat_messages.h"
+#include "server/generation_fields.h"
 #include "server/request_fields.h"
 
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -15,22 +15,8 @@
 namespace ft::server {
 namespace {
 
-constexpr std::uint64_t kMaxTokenCount = std::uint64_t{1} << 31;
-constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t kMaxDraftTokens = 64;
-constexpr std::uint64_t kMaxTopK = std::uint64_t{1} << 31;
-constexpr std::size_t kMaxSources = 16;
 constexpr double kMaxTemperature = 100;
 constexpr std::size_t kUsualCompletionTokens = 16;  // as OpenAI's
-constexpr std::string_view kMissing = "missing_parameter";
-
-json::Value parse_body(std::string_view body, const RequestLimits& limits) {
-  try {
-    return json::parse(body, "the request", {body.size() + 1, limits.max_depth});
-  } catch (const InvalidInput& error) {
-    throw ApiError({}, error.what(), "invalid_json");
-  }
-}
 
 foretoken::Token token_of(const json::Value& value, const std::string& path) {
   try {
@@ -52,129 +38,14 @@ std::vector<foretoken::Token> tokens_of(const json::Array& values, const std::st
   return out;
 }
 
-void read_biases(RequestFields& fields,
-                 const RequestLimits& limits,
-                 foretoken::SamplingOptions& out) {
-  const json::Object* biases = fields.object("logit_bias");
-  if (biases == nullptr) return;
-  if (biases->size() > limits.max_biases) {
-    throw ApiError(
-        "logit_bias",
-        fmt::format(
-            "'logit_bias' has {} entries, expected at most {}", biases->size(), limits.max_biases));
-  }
-  RequestFields entries(*fields.find("logit_bias"), "logit_bias");
-  for (const auto& [name, value] : *biases) {
-    foretoken::Token id = 0;
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data(), end, id);
-    if (error != std::errc() || stop != end || id < 0) {
-      throw ApiError("logit_bias",
-                     fmt::format("'logit_bias' has {}, expected ids", in_quotes(name)));
-    }
-    if (const auto bias = entries.real(name, -100, 100)) {
-      out.logit_bias.emplace_back(id, static_cast<float>(*bias));
-    }
-  }
-}
-
-void read_sampling(RequestFields& fields,
-                   const RequestLimits& limits,
-                   foretoken::SamplingOptions& out) {
-  const auto number =
-      [&](std::string_view name, double least, double most) -> std::optional<float> {
-    const std::optional<double> value = fields.real(name, least, most);
-    return value ? std::optional<float>(static_cast<float>(*value)) : std::nullopt;
-  };
-  out.temperature = number("temperature", 0, kMaxTemperature);
-  out.top_p = number("top_p", 0, 1);
-  if (out.top_p && !(*out.top_p > 0)) throw ApiError("top_p", "'top_p' is 0, expected more");
-  if (const auto k = fields.count("top_k", 0, kMaxTopK)) out.top_k = static_cast<std::size_t>(*k);
-  out.min_p = number("min_p", 0, 1).value_or(out.min_p);
-  out.presence_penalty = number("presence_penalty", -2, 2).value_or(out.presence_penalty);
-  out.frequency_penalty = number("frequency_penalty", -2, 2).value_or(out.frequency_penalty);
-  const std::optional<float> repetition = number("repetition_penalty", 0, 100);
-  const std::optional<float> repeat = number("repeat_penalty", 0, 100);
-  if (repetition && repeat) {
-    throw ApiError("repeat_penalty", "'repeat_penalty' and 'repetition_penalty' are one; give one");
-  }
-  if (repetition || repeat) {
-    out.repeat_penalty = repetition ? *repetition : *repeat;
-    if (!(out.repeat_penalty > 0)) {
-      throw ApiError(repetition ? "repetition_penalty" : "repeat_penalty",
-                     "a repetition penalty of 0 has no meaning, expected more (1: off)");
-    }
-  }
-  out.seed = fields.count("seed", 0, kMaxSeed);
-  read_biases(fields, limits, out);
-}
-
-void check_stop(const std::string& stop, const std::string& path, const RequestLimits& limits) {
-  if (stop.empty()) throw ApiError(path, fmt::format("'{}' is empty", path));
-  if (stop.size() > limits.max_stop_bytes) {
-    throw ApiError(
-        path,
-        fmt::format(
-            "'{}' has {} bytes, expected at most {}", path, stop.size(), limits.max_stop_bytes));
-  }
-}
-
 void read_stops(RequestFields& fields, const RequestLimits& limits, std::vector<std::string>& out) {
   const json::Value* stop = fields.find("stop");
-  if (stop == nullptr) return;
-  if (stop->is_string()) {
-    check_stop(stop->as_string(""), "stop", limits);
-    out = {stop->as_string("")};
+  if (stop == nullptr || !stop->is_string()) {
+    out = stop_list(fields, "stop", limits);
     return;
   }
-  const json::Array& stops = *fields.array("stop", limits.max_stops);
-  for (std::size_t i = 0; i < stops.size(); ++i) {
-    const std::string path = fmt::format("stop[{}]", i);
-    if (!stops[i].is_string())
-      throw ApiError(path, fmt::format("'{}' is no string", path), "invalid_type");
-    check_stop(stops[i].as_string(""), path, limits);
-    out.push_back(stops[i].as_string(""));
-  }
-}
-
-// "speculate": "mtp", "mtp,suffix" or ["mtp", "suffix"]. Which of them there are is the engine's to
-// know.
-void read_speculation(RequestFields& fields, foretoken::GenerationRequest& out) {
-  if (const json::Value* sources = fields.find("speculate")) {
-    out.speculate.clear();
-    if (sources->is_string()) {
-      std::string_view rest = sources->as_string("");
-      while (true) {
-        const std::size_t comma = rest.find(',');
-        out.speculate.emplace_back(rest.substr(0, comma));
-        if (comma == std::string_view::npos) break;
-        rest.remove_prefix(comma + 1);
-      }
-    } else {
-      for (const json::Value& name : *fields.array("speculate", kMaxSources)) {
-        if (!name.is_string())
-          throw ApiError("speculate", "'speculate' holds no strings", "invalid_type");
-        out.speculate.push_back(name.as_string(""));
-      }
-    }
-    bool has_empty = out.speculate.empty() || out.speculate.size() > kMaxSources;
-    for (const std::string& name : out.speculate) has_empty = has_empty || name.empty();
-    if (has_empty) {
-      throw ApiError("speculate",
-                     "'speculate' names no source; expected such as auto, none or mtp");
-    }
-  }
-  const json::Value* drafts = fields.find("draft_tokens");
-  if (drafts != nullptr && !(drafts->is_string() && drafts->as_string("") == "auto")) {
-    out.draft_tokens = static_cast<std::size_t>(*fields.count("draft_tokens", 0, kMaxDraftTokens));
-  }
-  if (const std::string* accept = fields.string("accept")) {
-    if (*accept != "match" && *accept != "ratio") {
-      throw ApiError("accept",
-                     fmt::format("'accept' is {}, expected match or ratio", in_quotes(*accept)));
-    }
-    out.accept = *accept;
-  }
+  check_stop(stop->as_string(""), "stop", limits);
+  out = {stop->as_string("")};
 }
 
 void read_prediction(RequestFields& fields, std::string& out) {
@@ -183,7 +54,7 @@ void read_prediction(RequestFields& fields, std::string& out) {
   prediction.only("type", {"content"}, "expected content");
   const json::Value* content = prediction.find("content");
   if (content == nullptr) {
-    throw ApiError("prediction.content", "'prediction' has no content", std::string(kMissing));
+    throw ApiError("prediction.content", "'prediction' has no content", kMissing);
   }
   out = content_text(*content, "prediction.content");
   prediction.finish();
@@ -229,7 +100,8 @@ void read_rest(RequestFields& fields) {
 
 void read_common(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
   if (const std::string* model = fields.string("model")) out.model = *model;
-  read_sampling(fields, limits, out.generation.sampling);
+  read_sampling(fields, kMaxTemperature, out.generation.sampling);
+  read_penalties(fields, limits, out.generation.sampling);
   read_stops(fields, limits, out.generation.stop);
   read_speculation(fields, out.generation);
   read_prediction(fields, out.prediction);
@@ -241,7 +113,7 @@ void read_common(RequestFields& fields, const RequestLimits& limits, TextRequest
 
 std::vector<PromptText> read_prompts(RequestFields& fields, const RequestLimits& limits) {
   const json::Value* prompt = fields.find("prompt");
-  if (prompt == nullptr) throw ApiError("prompt", "'prompt' is missing", std::string(kMissing));
+  if (prompt == nullptr) throw ApiError("prompt", "'prompt' is missing", kMissing);
   if (prompt->is_string()) return {prompt->as_string("")};
   if (!prompt->is_array() || prompt->as_array("").empty()) {
     throw ApiError("prompt", "'prompt' is neither text nor ids, nor an array of these");
@@ -266,13 +138,6 @@ std::vector<PromptText> read_prompts(RequestFields& fields, const RequestLimits&
     }
   }
   return out;
-}
-
-std::optional<std::size_t> token_limit(RequestFields& fields,
-                                       std::string_view name,
-                                       std::uint64_t least) {
-  const std::optional<std::uint64_t> given = fields.count(name, least, kMaxTokenCount);
-  return given ? std::optional(static_cast<std::size_t>(*given)) : std::nullopt;
 }
 
 }  // namespace
@@ -353,7 +218,7 @@ TokenizeRequest parse_tokenize_request(std::string_view body, const RequestLimit
     throw ApiError(
         "content",
         fmt::format("{} of 'content', 'prompt' and 'messages' are given, expected one", n_given),
-        std::string(kMissing));
+        kMissing);
   }
   if (has_messages) {
     TextRequest chat;
@@ -372,7 +237,7 @@ std::vector<foretoken::Token> parse_detokenize_request(std::string_view body,
   RequestFields fields(document, {});
   fields.string("model");
   const json::Array* tokens = fields.array("tokens", std::numeric_limits<std::size_t>::max());
-  if (tokens == nullptr) throw ApiError("tokens", "'tokens' is missing", std::string(kMissing));
+  if (tokens == nullptr) throw ApiError("tokens", "'tokens' is missing", kMissing);
   std::vector<foretoken::Token> out = tokens_of(*tokens, "tokens");
   fields.finish();
   return out;
