@@ -89,7 +89,8 @@ server::HttpOptions http_options(const ServeOptions& options) {
 foretoken::Engine open_engine(const ServeOptions& options) {
   foretoken::EngineOptions wanted = engine_options(options.model);
   wanted.max_sessions = options.sessions;
-  wanted.max_queued = options.max_requests;  // more never reach the engine
+  // More never reach the engine.
+  wanted.max_queued = options.max_requests * server::RequestLimits().max_choices;
   ProgressBar bar("loading", !options.quiet);
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);

@@ -7,7 +7,7 @@ import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
 const key = 'a key';
-const url = await startServer('--api-key', key);
+const url = await startServer('--api-key', key, '--sessions', '2');
 const busyUrl = await startServer('--max-requests', '1');
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 
@@ -17,6 +17,11 @@ const received = new Received(`
   type Unfinished = Omit<OpenAI.CompletionChoice, 'finish_reason'> & { finish_reason: null };
   type CompletionChunk = Omit<OpenAI.Completion, 'choices'> & { choices: (OpenAI.CompletionChoice | Unfinished)[] };`);
 const choiceExtensions = ['seed', 'stop_reason', 'timings'];
+const extensions = {
+  'choices[]': choiceExtensions,
+  'choices[].message': ['reasoning_content'],
+  'choices[].delta': ['reasoning_content'],
+};
 
 const question = [{ role: 'user', content: 'What is the capital of Norway?' }];
 const answer = 'The capital of Norway is Oslo.';
@@ -25,7 +30,7 @@ const greedy = { model, temperature: 0, enable_thinking: false };
 
 async function chat(options) {
   const reply = await client.chat.completions.create({ ...greedy, messages: question, ...options });
-  received.add('OpenAI.ChatCompletion', reply, { 'choices[]': choiceExtensions });
+  received.add('OpenAI.ChatCompletion', reply, extensions);
   return reply;
 }
 
@@ -33,7 +38,7 @@ async function chatStream(options) {
   const stream = await client.chat.completions.create({ ...greedy, messages: question, stream: true, ...options });
   const chunks = [];
   for await (const chunk of stream) {
-    received.add('OpenAI.ChatCompletionChunk', chunk, { 'choices[]': choiceExtensions });
+    received.add('OpenAI.ChatCompletionChunk', chunk, extensions);
     chunks.push(chunk);
   }
   return chunks;
@@ -215,6 +220,106 @@ test('a prediction drafts and changes nothing', async () => {
     const { accepted_prediction_tokens, rejected_prediction_tokens } = reply.usage.completion_tokens_details;
     assert.ok(accepted_prediction_tokens > 16);
     assert.equal(rejected_prediction_tokens > 0, given === wrong);
+  }
+});
+
+test('reasoning stands apart from content', async () => {
+  const thought = 'The user asks for the capital of Norway. It is Oslo.';
+  for (const thinking of [{ enable_thinking: true }, { reasoning_effort: 'high', enable_thinking: undefined }]) {
+    const { message } = (await chat(thinking)).choices[0];
+    assert.equal(message.reasoning_content, thought);
+    assert.equal(message.content, answer);
+  }
+  const reply = await chat({ enable_thinking: true, logprobs: true });
+  const { reasoning_tokens } = reply.usage.completion_tokens_details;
+  const tokens = reply.choices[0].logprobs.content.map(({ token }) => token);
+  assert.equal(tokens.slice(0, reasoning_tokens).join(''), thought);
+
+  const chunks = await chatStream({ enable_thinking: true });
+  const deltas = chunks.map((chunk) => chunk.choices[0].delta);
+  assert.equal(deltas.map((delta) => delta.reasoning_content ?? '').join(''), thought);
+  assert.equal(textOfChunks(chunks), answer);
+  const firstContent = deltas.findIndex((delta) => delta.content);
+  assert.ok(deltas.slice(firstContent + 1).every((delta) => !delta.reasoning_content));
+
+  for (const off of [{ enable_thinking: false }, { reasoning_effort: 'none', enable_thinking: undefined }]) {
+    const silent = await chat(off);
+    assert.ok(!('reasoning_content' in silent.choices[0].message));
+    assert.equal(silent.usage.completion_tokens_details.reasoning_tokens, 0);
+  }
+});
+
+const functionTool = (name, description, properties) => ({
+  type: 'function',
+  function: { name, description, parameters: { type: 'object', properties, required: Object.keys(properties) } },
+});
+const getWeather = functionTool('get_weather', 'Weather in a city', { city: { type: 'string' } });
+const add = functionTool('add', 'Sum of two numbers', { a: { type: 'integer' }, b: { type: 'integer' } });
+const weather = [{ role: 'user', content: 'What is the weather in Oslo?' }];
+const weatherNow = '12 degrees, rainy';
+const weatherAnswer = 'It is 12 degrees, rainy in Oslo.';
+
+test('a tool is called and its result used', async () => {
+  for (const enable_thinking of [false, true]) {
+    const options = { tools: [getWeather, add], enable_thinking };
+    const { message, finish_reason } = (await chat({ messages: weather, ...options })).choices[0];
+    assert.equal(finish_reason, 'tool_calls');
+    assert.equal(message.content, null);
+    assert.equal(message.tool_calls.length, 1);
+    const [{ id, type, function: called }] = message.tool_calls;
+    assert.deepEqual([type, called.name, called.arguments], ['function', 'get_weather', '{"city":"Oslo"}']);
+    const result = { role: 'tool', tool_call_id: id, content: weatherNow };
+    const reply = await chat({ messages: [...weather, message, result], ...options });
+    assert.equal(textOf(reply), weatherAnswer);
+    assert.equal(reply.choices[0].finish_reason, 'stop');
+  }
+});
+
+test('a call in a stream is the call of the whole reply', async () => {
+  const options = { messages: weather, tools: [getWeather], enable_thinking: true };
+  const { message } = (await chat(options)).choices[0];
+  const chunks = await chatStream(options);
+  assert.equal(chunks.at(-1).choices[0].finish_reason, 'tool_calls');
+  const stream = client.chat.completions.stream({ ...greedy, ...options });
+  const called = [];
+  stream.on('tool_calls.function.arguments.done', (call) => called.push([call.index, call.name, call.arguments]));
+  const final = (await stream.finalChatCompletion()).choices[0];
+  assert.deepEqual(called, [[0, 'get_weather', '{"city":"Oslo"}']]);
+  assert.equal(final.finish_reason, 'tool_calls');
+  assert.deepEqual(final.message.tool_calls[0].function.arguments, message.tool_calls[0].function.arguments);
+});
+
+test('arguments have the types of the schema', async () => {
+  const messages = [{ role: 'user', content: 'Add 2 and 3.' }];
+  const { message } = (await chat({ messages, tools: [getWeather, add] })).choices[0];
+  assert.equal(message.tool_calls[0].function.arguments, '{"a":2,"b":3}');
+});
+
+test("the SDK's loop runs tools until there is an answer", async () => {
+  const cities = [];
+  const ask = (city) => {
+    cities.push(city);
+    return weatherNow;
+  };
+  const runnable = {
+    type: 'function',
+    function: { ...getWeather.function, parse: JSON.parse, function: ({ city }) => ask(city) },
+  };
+  for (const stream of [false, true]) {
+    const runner = client.chat.completions.runTools({ ...greedy, messages: weather, tools: [runnable], stream });
+    assert.equal(await runner.finalContent(), weatherAnswer);
+  }
+  assert.deepEqual(cities, ['Oslo', 'Oslo']);
+});
+
+test('tool_choice none calls nothing, forced calls are refused', async () => {
+  const options = { messages: weather, tools: [getWeather] };
+  const reply = await chat({ ...options, tool_choice: 'none' });
+  assert.ok(!reply.choices[0].message.tool_calls);
+  assert.equal(reply.choices[0].finish_reason, 'stop');
+  for (const tool_choice of ['required', { type: 'function', function: { name: 'get_weather' } }]) {
+    const error = await refusal(OpenAI.BadRequestError, chat({ ...options, tool_choice }));
+    assert.equal(error.param, 'tool_choice');
   }
 });
 
