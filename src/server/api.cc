@@ -4,6 +4,7 @@
 #include "json/json.h"
 #include "server/openai_request.h"
 #include "server/request_fields.h"
+#include "server/responses_reply.h"
 
 #include <algorithm>
 #include <array>
@@ -28,12 +29,13 @@ struct Route {
   /// Of generations.
   const Dialect& (*dialect)() = nullptr;
 };
-constexpr std::array<Route, 7> kRoutes = {
+constexpr std::array<Route, 8> kRoutes = {
     {{"/health", "GET", false},
      {"/metrics", "GET", true},
      {kModels, "GET", true},
      {"/v1/chat/completions", "POST", true, openai_chat_dialect},
      {"/v1/completions", "POST", true, openai_completion_dialect},
+     {"/v1/responses", "POST", true, responses_dialect},
      {"/tokenize", "POST", true},
      {"/detokenize", "POST", true}}};
 

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ApiTest : public ::testing::Test {
  protected:
@@ -147,6 +148,25 @@ TEST_F(ApiTest, CallsStreamAsTheSdkExpects) {
       HasSubstr(
           R"("delta":{"tool_calls":[{"index":0,"id":"call_req-1_0_0","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]})"));
   EXPECT_THAT(events[3], HasSubstr(R"("finish_reason":"tool_calls")"));
+}
+
+TEST_F(ApiTest, ResponsesAreServedWholeAndInAStream) {
+  backend_.words = {"<think>Hm", "Hi"};
+  const json::Value reply = post("/v1/responses", R"({"input":"Hi","max_output_tokens":9})");
+  EXPECT_EQ(reply.find("id")->as_string(""), "resp_req-1");
+  EXPECT_EQ(reply.find("model")->as_string(""), "fake");
+  EXPECT_EQ(reply.find("status")->as_string(""), "completed");
+  EXPECT_EQ(reply.find("output")->as_array("").size(), 2U);
+  EXPECT_EQ(reply.find("usage")->find("output_tokens")->as_integer(""), 3);
+  EXPECT_EQ(backend_.requests()[0].max_tokens, 9U);
+
+  answer(head("POST", "/v1/responses"), R"({"input":"Hi","stream":true})");
+  EXPECT_THAT(reply_.events, StartsWith("event: response.created\ndata: {"));
+  EXPECT_THAT(reply_.events, HasSubstr("\n\nevent: response.completed\ndata: {"));
+  EXPECT_THAT(reply_.events, Not(HasSubstr("[DONE]")));
+
+  const json::Value refused = post("/v1/responses", R"({"input":"Hi","messages":[]})", 400);
+  EXPECT_EQ(refused.find("error")->find("param")->as_string(""), "messages");
 }
 
 TEST_F(ApiTest, ChoicesHaveSeedsThatFollowEachOther) {

@@ -86,34 +86,8 @@ void check_tool(const json::Value& value, const std::string& path) {
   }
   tool.finish();
   RequestFields function(*value.find("function"), path + ".function");
-  const std::string* name = function.string("name");
-  if (name == nullptr || name->empty()) {
-    throw ApiError(path + ".function.name", "a function without a name", "missing_parameter");
-  }
-  function.string("description");
-  function.object("parameters");
-  function.only("strict", {"false"}, "constrained decoding does not exist here; leave it out");
+  check_function(function);
   function.finish();
-}
-
-// The tools that may be called; nullptr: none.
-const json::Array* read_tools(RequestFields& fields, const RequestLimits& limits) {
-  const json::Array* tools = fields.array("tools", limits.max_tools);
-  fields.only("parallel_tool_calls", {"true"}, "the number of calls cannot be held down");
-  const json::Value* choice = fields.find("tool_choice");
-  if (choice != nullptr && !choice->is_string()) {
-    throw ApiError("tool_choice",
-                   "'tool_choice' names a function: calls cannot be forced, expected auto or none",
-                   "unsupported_value");
-  }
-  fields.only("tool_choice", {"auto", "none"}, "calls cannot be forced, expected auto or none");
-  if (tools == nullptr) return nullptr;
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    check_tool((*tools)[i], fmt::format("tools[{}]", i));
-  }
-  // With `none` the model does not learn that there are tools.
-  if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return nullptr;
-  return tools;
 }
 
 // The template's own words for how much the model thinks.
@@ -132,20 +106,12 @@ void write_thinking(json::Writer& out, RequestFields& fields) {
     variables.finish();
   }
   if (effort != nullptr) {
-    if (*effort != "none" && *effort != "high" && *effort != "max" && *effort != "xhigh") {
-      throw ApiError("reasoning_effort",
-                     fmt::format("'reasoning_effort' is {}, expected none, high, xhigh or max: the "
-                                 "model knows no other",
-                                 in_quotes(*effort)),
-                     "unsupported_value");
-    }
-    const bool effort_thinks = *effort != "none";
+    const bool effort_thinks = write_effort(out, *effort, "reasoning_effort");
     if (thinks && *thinks != effort_thinks) {
       throw ApiError("reasoning_effort",
                      fmt::format("'reasoning_effort' {} contradicts 'enable_thinking'", *effort));
     }
     thinks = effort_thinks;
-    if (effort_thinks) out.member("reasoning_effort", *effort == "high" ? "high" : "max");
   }
   if (thinks) out.member("enable_thinking", *thinks);
   if (clears) out.member("clear_thinking", *clears);
@@ -173,6 +139,51 @@ std::string content_text(const json::Value& content, const std::string& path) {
   return out;
 }
 
+void check_function(RequestFields& function) {
+  const std::string* name = function.string("name");
+  if (name == nullptr || name->empty()) {
+    throw ApiError(function.path_of("name"), "a function without a name", "missing_parameter");
+  }
+  function.string("description");
+  function.object("parameters");
+  function.only("strict", {"false"}, "constrained decoding does not exist here; leave it out");
+}
+
+const json::Array* read_tools(RequestFields& fields,
+                              const RequestLimits& limits,
+                              void (*check)(const json::Value& tool, const std::string& path)) {
+  const json::Array* tools = fields.array("tools", limits.max_tools);
+  fields.only("parallel_tool_calls", {"true"}, "the number of calls cannot be held down");
+  const json::Value* choice = fields.find("tool_choice");
+  if (choice != nullptr && !choice->is_string()) {
+    throw ApiError("tool_choice",
+                   "'tool_choice' names a function: calls cannot be forced, expected auto or none",
+                   "unsupported_value");
+  }
+  fields.only("tool_choice", {"auto", "none"}, "calls cannot be forced, expected auto or none");
+  if (tools == nullptr) return nullptr;
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    check((*tools)[i], fmt::format("tools[{}]", i));
+  }
+  // With `none` the model does not learn that there are tools.
+  if (tools->empty() || (choice != nullptr && choice->as_string("") == "none")) return nullptr;
+  return tools;
+}
+
+bool write_effort(json::Writer& out, const std::string& effort, const std::string& path) {
+  if (effort != "none" && effort != "high" && effort != "max" && effort != "xhigh") {
+    throw ApiError(path,
+                   fmt::format("'{}' is {}, expected none, high, xhigh or max: the model knows no "
+                               "other",
+                               path,
+                               in_quotes(effort)),
+                   "unsupported_value");
+  }
+  if (effort == "none") return false;
+  out.member("reasoning_effort", effort == "high" ? "high" : "max");
+  return true;
+}
+
 void read_chat(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
   const json::Array* messages = fields.array("messages", limits.max_messages);
   if (messages == nullptr || messages->empty()) {
@@ -184,7 +195,7 @@ void read_chat(RequestFields& fields, const RequestLimits& limits, TextRequest& 
     write_message(text, (*messages)[i], fmt::format("messages[{}]", i), limits);
   }
   text.end_array();
-  if (const json::Array* tools = read_tools(fields, limits)) {
+  if (const json::Array* tools = read_tools(fields, limits, check_tool)) {
     const json::Value list(*tools);
     text.key("tools").value(list);
     json::Writer tools_text;

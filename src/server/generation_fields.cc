@@ -78,6 +78,16 @@ std::vector<std::string> source_names(RequestFields& fields, const json::Value& 
   return out;
 }
 
+void check_stop(const std::string& stop, const std::string& path, const RequestLimits& limits) {
+  if (stop.empty()) throw ApiError(path, fmt::format("'{}' is empty", path));
+  if (stop.size() > limits.max_stop_bytes) {
+    throw ApiError(
+        path,
+        fmt::format(
+            "'{}' has {} bytes, expected at most {}", path, stop.size(), limits.max_stop_bytes));
+  }
+}
+
 }  // namespace
 
 json::Value parse_body(std::string_view body, const RequestLimits& limits) {
@@ -125,16 +135,6 @@ void read_penalties(RequestFields& fields,
   read_biases(fields, limits, out);
 }
 
-void check_stop(const std::string& stop, const std::string& path, const RequestLimits& limits) {
-  if (stop.empty()) throw ApiError(path, fmt::format("'{}' is empty", path));
-  if (stop.size() > limits.max_stop_bytes) {
-    throw ApiError(
-        path,
-        fmt::format(
-            "'{}' has {} bytes, expected at most {}", path, stop.size(), limits.max_stop_bytes));
-  }
-}
-
 std::vector<std::string> stop_list(RequestFields& fields,
                                    std::string_view name,
                                    const RequestLimits& limits) {
@@ -150,6 +150,13 @@ std::vector<std::string> stop_list(RequestFields& fields,
     check_stop(out.back(), path, limits);
   }
   return out;
+}
+
+std::vector<std::string> stop_or_list(RequestFields& fields, const RequestLimits& limits) {
+  const json::Value* stop = fields.find("stop");
+  if (stop == nullptr || !stop->is_string()) return stop_list(fields, "stop", limits);
+  check_stop(stop->as_string(""), "stop", limits);
+  return {stop->as_string("")};
 }
 
 void read_speculation(RequestFields& fields, foretoken::GenerationRequest& out) {

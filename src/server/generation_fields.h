@@ -17,6 +17,8 @@ namespace ft::server {
 
 /// The code of errors about what must be there and is not.
 inline constexpr const char* kMissing = "missing_parameter";
+/// Of the APIs that leave it open: beyond it replies are noise.
+inline constexpr double kMaxTemperature = 100;
 
 // All of these throw ApiError naming the parameter.
 
@@ -40,7 +42,8 @@ void read_penalties(RequestFields& fields,
 std::vector<std::string> stop_list(RequestFields& fields,
                                    std::string_view name,
                                    const RequestLimits& limits);
-void check_stop(const std::string& stop, const std::string& path, const RequestLimits& limits);
+/// `stop`: a stop string or an array of them; absent: none.
+std::vector<std::string> stop_or_list(RequestFields& fields, const RequestLimits& limits);
 
 /// speculate, draft_tokens and accept. Which sources there are is the engine's to know.
 void read_speculation(RequestFields& fields, foretoken::GenerationRequest& out);

@@ -3,6 +3,7 @@
 #include "server/dialect.h"
 #include "server/openai_request.h"
 #include "server/reply_timings.h"
+#include "server/token_logprobs.h"
 
 #include <algorithm>
 #include <optional>
@@ -17,31 +18,12 @@ std::string event(std::string_view json) {
   return fmt::format("data: {}\n\n", json);
 }
 
-void write_token(json::Writer& out,
-                 const foretoken::TokenLogprob& token,
-                 const TokenText& token_text) {
-  const std::string bytes = token_text(token.id);
-  out.member("token", bytes).member("logprob", token.logprob).key("bytes").begin_array();
-  for (const char byte : bytes) out.value(static_cast<int>(static_cast<unsigned char>(byte)));
-  out.end_array();
-}
-
 void write_chat_logprobs(json::Writer& out,
                          const std::vector<foretoken::TokenLogprobs>& tokens,
                          const TokenText& token_text) {
-  out.begin_object().key("content").begin_array();
-  for (const foretoken::TokenLogprobs& token : tokens) {
-    out.begin_object();
-    write_token(out, token.chosen, token_text);
-    out.key("top_logprobs").begin_array();
-    for (const foretoken::TokenLogprob& top : token.top) {
-      out.begin_object();
-      write_token(out, top, token_text);
-      out.end_object();
-    }
-    out.end_array().end_object();
-  }
-  out.end_array().key("refusal").null().end_object();
+  out.begin_object().key("content");
+  write_token_logprobs(out, tokens, token_text);
+  out.key("refusal").null().end_object();
 }
 
 void write_completion_logprobs(json::Writer& out,

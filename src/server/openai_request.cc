@@ -15,7 +15,6 @@
 namespace ft::server {
 namespace {
 
-constexpr double kMaxTemperature = 100;
 constexpr std::size_t kUsualCompletionTokens = 16;  // as OpenAI's
 
 foretoken::Token token_of(const json::Value& value, const std::string& path) {
@@ -36,16 +35,6 @@ std::vector<foretoken::Token> tokens_of(const json::Array& values, const std::st
     out.push_back(token_of(values[i], fmt::format("{}[{}]", path, i)));
   }
   return out;
-}
-
-void read_stops(RequestFields& fields, const RequestLimits& limits, std::vector<std::string>& out) {
-  const json::Value* stop = fields.find("stop");
-  if (stop == nullptr || !stop->is_string()) {
-    out = stop_list(fields, "stop", limits);
-    return;
-  }
-  check_stop(stop->as_string(""), "stop", limits);
-  out = {stop->as_string("")};
 }
 
 void read_prediction(RequestFields& fields, std::string& out) {
@@ -102,7 +91,7 @@ void read_common(RequestFields& fields, const RequestLimits& limits, TextRequest
   if (const std::string* model = fields.string("model")) out.model = *model;
   read_sampling(fields, kMaxTemperature, out.generation.sampling);
   read_penalties(fields, limits, out.generation.sampling);
-  read_stops(fields, limits, out.generation.stop);
+  out.generation.stop = stop_or_list(fields, limits);
   read_speculation(fields, out.generation);
   read_prediction(fields, out.prediction);
   read_stream(fields, out);

@@ -3,6 +3,7 @@
 #include "json/json.h"
 #include "server/api_error.h"
 #include "server/openai_request.h"
+#include "server/responses_request.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_body([&] {
     const auto request = ft::server::parse_completion_request(body, limits);
     FT_CHECK(request.n * request.prompts.size() <= limits.max_choices);
+  });
+  try_body([&] {
+    const auto request = ft::server::parse_responses_request(body, limits);
+    ft::json::parse(request.chat_json, "chat");
+    for (const auto& [name, text] : request.repeated) ft::json::parse(text, name);
   });
   try_body([&] { ft::server::parse_tokenize_request(body, limits); });
   try_body([&] { ft::server::parse_detokenize_request(body, limits); });

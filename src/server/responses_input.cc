@@ -1,0 +1,228 @@
+#include "server/responses_input.h"
+
+#include "base/error.h"
+#include "server/api_error.h"
+#include "server/generation_fields.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace ft::server {
+namespace {
+
+const std::string& needed_string(RequestFields& fields, std::string_view name) {
+  const std::string* text = fields.string(name);
+  if (text != nullptr) return *text;
+  const std::string path = fields.path_of(name);
+  throw ApiError(path, fmt::format("'{}' is missing", path), kMissing);
+}
+
+// A text, or an array of parts of these types.
+std::string text_of(const json::Value& content,
+                    const std::string& path,
+                    const std::vector<std::string_view>& types) {
+  if (content.is_string()) return content.as_string("");
+  if (!content.is_array()) {
+    throw ApiError(
+        path, fmt::format("'{}' is neither a string nor an array of parts", path), "invalid_type");
+  }
+  std::string out;
+  const json::Array& parts = content.as_array("");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    RequestFields part(parts[i], fmt::format("{}[{}]", path, i));
+    part.only("type", types, "only text parts are understood here");
+    if (needed_string(part, "type") == "output_text") {
+      part.find("annotations");  // say nothing that the text does not
+      part.find("logprobs");
+    }
+    // Prefixes are found again without marks.
+    part.object("prompt_cache_breakpoint");
+    out += needed_string(part, "text");
+    part.finish();
+  }
+  return out;
+}
+
+std::string needed_text(RequestFields& fields,
+                        std::string_view name,
+                        const std::vector<std::string_view>& types) {
+  const json::Value* content = fields.find(name);
+  const std::string path = fields.path_of(name);
+  if (content == nullptr) throw ApiError(path, fmt::format("'{}' is missing", path), kMissing);
+  return text_of(*content, path, types);
+}
+
+class InputMessages {
+ public:
+  InputMessages(json::Writer& out, std::size_t max_depth) : out_(out), max_depth_(max_depth) {}
+
+  void add_text(std::string_view role, std::string_view content) {
+    end_turn();
+    out_.begin_object().member("role", role).member("content", content).end_object();
+  }
+  void add_item(const json::Value& value, const std::string& path) {
+    RequestFields item(value, path);
+    item.only("type",
+              {"message", "reasoning", "function_call", "function_call_output"},
+              "understood are message, reasoning, function_call and function_call_output");
+    const std::string* given = item.string("type");
+    const std::string type = given == nullptr ? "message" : *given;
+    item.string("id");
+    item.string("status");
+    if (type == "message") {
+      add_message(item);
+    } else if (type == "reasoning") {
+      add_reasoning(item);
+    } else if (type == "function_call") {
+      add_call(item);
+    } else {
+      add_output(item);
+    }
+    item.finish();
+  }
+  // Writes the assistant's message that is still open.
+  void end_turn() {
+    if (!std::exchange(has_turn_, false)) return;
+    const Turn turn = std::exchange(turn_, {});
+    out_.begin_object().member("role", "assistant");
+    if (turn.reasoning) out_.member("reasoning_content", *turn.reasoning);
+    if (!turn.calls.empty()) {
+      out_.key("tool_calls").begin_array();
+      for (const Call& call : turn.calls) {
+        out_.begin_object().member("id", call.id).member("type", "function").key("function");
+        out_.begin_object().member("name", call.name).member("arguments", call.arguments);
+        out_.end_object().end_object();
+      }
+      out_.end_array();
+    }
+    out_.member("content", turn.content.value_or(std::string())).end_object();
+  }
+
+ private:
+  struct Call {
+    std::string id;
+    std::string name;
+    json::Value arguments;
+  };
+  // What the assistant did between two messages of others.
+  struct Turn {
+    std::optional<std::string> reasoning;
+    std::optional<std::string> content;
+    std::vector<Call> calls;
+  };
+
+  // The open message of the assistant, to which something is added that stands before its calls.
+  Turn& turn_without_answer() {
+    if (turn_.content || !turn_.calls.empty()) end_turn();
+    has_turn_ = true;
+    return turn_;
+  }
+
+  void add_message(RequestFields& item) {
+    item.only("role",
+              {"user", "assistant", "system", "developer"},
+              "expected user, assistant, system or developer");
+    const std::string& role = needed_string(item, "role");
+    item.only("phase", {}, "the model's template has no place for it");
+    if (role == "assistant") {
+      std::string content = needed_text(item, "content", {"output_text", "input_text"});
+      turn_without_answer().content = std::move(content);
+    } else {
+      add_text(role == "user" ? "user" : "system", needed_text(item, "content", {"input_text"}));
+    }
+  }
+
+  void add_reasoning(RequestFields& item) {
+    item.only("encrypted_content", {}, "this server writes none: reasoning is given as text");
+    std::string text;
+    const auto read = [&](std::string_view name, std::string_view type) {
+      if (item.find(name) != nullptr) text = needed_text(item, name, {type});
+    };
+    read("summary", "summary_text");
+    read("content", "reasoning_text");
+    Turn& turn = turn_without_answer();
+    turn.reasoning = turn.reasoning.value_or(std::string()) + text;
+  }
+
+  void add_call(RequestFields& item) {
+    item.only("namespace", {}, "functions have no namespaces here");
+    item.only("async", {"false"}, "calls are answered before the model goes on");
+    read_caller(item);
+    Call call{needed_string(item, "call_id"), needed_string(item, "name"), arguments_of(item)};
+    call_ids_.insert(call.id);
+    turn_.calls.push_back(std::move(call));
+    has_turn_ = true;
+  }
+
+  json::Value arguments_of(RequestFields& item) const {
+    const std::string& text = needed_string(item, "arguments");
+    if (text.empty()) return json::Value(json::Object{});
+    const std::string path = item.path_of("arguments");
+    try {
+      json::Value out = json::parse(text, path, {text.size() + 1, max_depth_});
+      if (out.is_object()) return out;
+    } catch (const InvalidInput& error) {
+      throw ApiError(path, error.what(), "invalid_json");
+    }
+    throw ApiError(path, fmt::format("'{}' is no JSON object", path), "invalid_type");
+  }
+
+  void add_output(RequestFields& item) {
+    read_caller(item);
+    const std::string& id = needed_string(item, "call_id");
+    if (!call_ids_.contains(id)) {
+      throw ApiError(
+          item.path_of("call_id"),
+          fmt::format("'{}': no function_call before it has this call_id; nothing is stored, so "
+                      "the input must hold the call too",
+                      item.path_of("call_id")));
+    }
+    item.string("name");
+    const std::string output = needed_text(item, "output", {"input_text"});
+    end_turn();
+    out_.begin_object().member("role", "tool").member("tool_call_id", id);
+    out_.member("content", output).end_object();
+  }
+
+  static void read_caller(RequestFields& item) {
+    if (item.object("caller") == nullptr) return;
+    RequestFields caller(*item.find("caller"), item.path_of("caller"));
+    caller.only("type", {"direct"}, "programs are not run here");
+    caller.finish();
+  }
+
+  json::Writer& out_;
+  const std::size_t max_depth_;
+  bool has_turn_ = false;
+  Turn turn_;
+  std::set<std::string> call_ids_;
+};
+
+}  // namespace
+
+void write_input_messages(json::Writer& out, RequestFields& fields, const RequestLimits& limits) {
+  const json::Value* input = fields.find("input");
+  if (input == nullptr) throw ApiError("input", "'input' is missing", kMissing);
+  out.begin_array();
+  InputMessages messages(out, limits.max_depth);
+  if (const std::string* text = fields.string("instructions")) messages.add_text("system", *text);
+  if (input->is_string()) {
+    messages.add_text("user", input->as_string(""));
+  } else {
+    const json::Array& items = *fields.array("input", limits.max_messages);
+    if (items.empty()) throw ApiError("input", "'input' is empty", kMissing);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      messages.add_item(items[i], fmt::format("input[{}]", i));
+    }
+  }
+  messages.end_turn();
+  out.end_array();
+}
+
+}  // namespace ft::server

@@ -1,0 +1,17 @@
+// Log-probabilities of tokens as OpenAI's APIs give them.
+#pragma once
+
+#include "foretoken/request.h"
+#include "json/json.h"
+#include "server/dialect.h"
+
+#include <span>
+
+namespace ft::server {
+
+/// An array of {"token", "logprob", "bytes", "top_logprobs"}.
+void write_token_logprobs(json::Writer& out,
+                          std::span<const foretoken::TokenLogprobs> tokens,
+                          const TokenText& token_text);
+
+}  // namespace ft::server
