@@ -312,11 +312,9 @@ class ResponsesWriter final : public ReplyWriter {
     }
     out.member("model", identity_.model).key("output").begin_array();
     for (const Item& item : items_) write_item(out, item);
-    out.end_array().member("service_tier", "default").key("usage");
-    if (choice == nullptr) {
-      out.null();
-    } else {
-      write_usage(out, *choice);
+    out.end_array().member("service_tier", "default");
+    if (choice != nullptr) {
+      write_usage(out.key("usage"), *choice);
       out.member("system_fingerprint", identity_.fingerprint);
       out.member("seed", choice->completion.seed).key("stop_reason");
       choice->completion.stop ? out.value(*choice->completion.stop) : out.null();

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";
 
-// What a reply repeats from its request, with what it says where the request is silent.
+// What a reply repeats from its request, with what it says where the request is silent ("":
+// nothing).
 constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kRepeated = {
     {{"background", "false"},
      {"instructions", "null"},
@@ -39,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kRepeate
      {"top_logprobs", "0"},
      {"top_p", "null"},
      {"truncation", R"("disabled")"},
-     {"user", "null"}}};
+     {"user", ""}}};
 
 std::string json_text(const json::Value& value) {
   json::Writer out;
@@ -197,7 +198,8 @@ TextRequest parse_responses_request(std::string_view body, const RequestLimits& 
   read_chat_of_input(fields, limits, out);
   for (const auto& [name, otherwise] : kRepeated) {
     const json::Value* given = fields.find(name);
-    out.repeated.emplace_back(name, given == nullptr ? std::string(otherwise) : json_text(*given));
+    std::string text = given == nullptr ? std::string(otherwise) : json_text(*given);
+    if (!text.empty()) out.repeated.emplace_back(name, std::move(text));
   }
   fields.finish();
   return out;

@@ -53,11 +53,12 @@ export class Received {
     const blocks = [...this.#declarations.keys()].map((text) => `{ ${text} }`);
     const source = `${this.#imports}\n${blocks.join('\n')}\n`;
     const lines = source.split('\n');
-    const errors = errorsOf(source).map((error) => {
+    const errors = new Map();
+    for (const error of errorsOf(source)) {
       const { line } = error.file.getLineAndCharacterOfPosition(error.start);
-      return `${ts.flattenDiagnosticMessageText(error.messageText, '\n')}\n  in ${lines[line]}`;
-    });
-    assert.deepEqual(errors, []);
+      errors.set(ts.flattenDiagnosticMessageText(error.messageText, '\n'), lines[line]);
+    }
+    assert.deepEqual([...errors].map(([message, value]) => `${message}\n  in ${value}`), []);
   }
 }
 
