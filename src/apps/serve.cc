@@ -194,7 +194,8 @@ void add_server_options(CLI::App& command, ServeOptions& options) {
 }  // namespace
 
 void add_serve(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's API");
+  CLI::App* command =
+      app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's and Anthropic's APIs");
   auto options = std::make_shared<ServeOptions>();
   add_server_options(*command, *options);
   add_engine_options(*command, options->model);

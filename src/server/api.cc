@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "json/json.h"
+#include "server/anthropic_request.h"
 #include "server/openai_request.h"
 #include "server/request_fields.h"
 #include "server/responses_reply.h"
@@ -21,6 +22,8 @@ namespace ft::server {
 namespace {
 
 constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kMessages = "/v1/messages";
+constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
 
 struct Route {
   std::string_view path;
@@ -29,13 +32,15 @@ struct Route {
   /// Of generations.
   const Dialect& (*dialect)() = nullptr;
 };
-constexpr std::array<Route, 8> kRoutes = {
+constexpr std::array<Route, 10> kRoutes = {
     {{"/health", "GET", false},
      {"/metrics", "GET", true},
      {kModels, "GET", true},
      {"/v1/chat/completions", "POST", true, openai_chat_dialect},
      {"/v1/completions", "POST", true, openai_completion_dialect},
      {"/v1/responses", "POST", true, responses_dialect},
+     {kMessages, "POST", true, anthropic_dialect},
+     {kCountTokens, "POST", true},
      {"/tokenize", "POST", true},
      {"/detokenize", "POST", true}}};
 
@@ -101,6 +106,7 @@ auto naming(const std::string& param, const Work& work) {
 
 // The dialect in which a path's errors are written.
 const Dialect& dialect_of(std::string_view path) {
+  if (path.starts_with(kMessages)) return anthropic_dialect();
   const Route* route = find_route(path);
   return route != nullptr && route->dialect != nullptr ? route->dialect() : openai_chat_dialect();
 }
@@ -116,8 +122,13 @@ Api::Api(Backend& backend, ApiOptions options, std::shared_ptr<const Clock> cloc
       metrics_(model_name_) {}
 
 Headers Api::headers(const RequestHead& head) const {
-  if (!is_listed_origin(head, options_.access)) return {};
-  return {{"Access-Control-Allow-Origin", head.origin}, {"Vary", "Origin"}};
+  Headers out;
+  if (head.path.starts_with(kMessages)) out.emplace_back("Request-Id", head.id);
+  if (is_listed_origin(head, options_.access)) {
+    out.emplace_back("Access-Control-Allow-Origin", head.origin);
+    out.emplace_back("Vary", "Origin");
+  }
+  return out;
 }
 
 Response Api::finished(const RequestHead& head, Response response) {
@@ -186,6 +197,7 @@ void Api::handle(const Request& request, Reply& reply) {
     }
     Response response = path == "/tokenize"     ? tokenize(request.body)
                         : path == "/detokenize" ? detokenize(request.body)
+                        : path == kCountTokens  ? count_tokens(request.body)
                                                 : get(request.head);
     has_begun = true;
     reply.send(finished(request.head, std::move(response)));
@@ -248,6 +260,15 @@ Response Api::detokenize(const std::string& body) {
   json::Writer text;
   text.begin_object().member("content", content).member("prompt", content).end_object();
   return {200, text.text()};
+}
+
+Response Api::count_tokens(const std::string& body) {
+  const TextRequest request = parse_anthropic_count(body, options_.limits);
+  check_names(request);
+  json::Writer text;
+  text.begin_object();
+  text.member("input_tokens", static_cast<std::uint64_t>(chat_prompt(request).size()));
+  return {200, text.end_object().text()};
 }
 
 void Api::check_names(const TextRequest& request) const {
@@ -320,13 +341,24 @@ foretoken::GenerationRequest Api::generation(const TextRequest& request,
   return out;
 }
 
+std::vector<foretoken::Token> Api::chat_prompt(const TextRequest& request) const {
+  foretoken::ChatPrompt prompt =
+      naming(request.prompt_param, [&] { return backend_.encode_chat(request.chat_json); });
+  if (!prompt.text.ends_with(request.continued_text)) {
+    throw ApiError(request.prompt_param,
+                   fmt::format("'{}' begins the reply: the model's template cannot continue it",
+                               request.prompt_param),
+                   "unsupported_value");
+  }
+  return std::move(prompt.ids);
+}
+
 ReplyPlan Api::plan(TextRequest request) const {
   check_names(request);
   ReplyPlan out;
   out.request = std::move(request);
   if (!out.request.chat_json.empty()) {
-    std::vector<foretoken::Token> prompt = naming(
-        out.request.prompt_param, [&] { return backend_.encode_chat(out.request.chat_json).ids; });
+    std::vector<foretoken::Token> prompt = chat_prompt(out.request);
     naming("tools", [&] { return backend_.reply_splitter(prompt, out.request.tools_json); });
     out.generations.push_back(generation(out.request, std::move(prompt)));
     return out;
@@ -343,10 +375,14 @@ ReplyPlan Api::plan(TextRequest request) const {
 
 void Api::generate(const Dialect& dialect, const Request& request, Reply& reply) {
   const ReplyPlan plan = this->plan(dialect.parse(request.body, options_.limits));
-  const std::unique_ptr<ReplyWriter> writer = dialect.writer(
-      plan.request,
-      {request.head.id, seconds_since_1970(), model_name_, "fp_" + backend_.model().hash},
-      [this](foretoken::Token id) { return backend_.decode(std::span(&id, 1)); });
+  const std::unique_ptr<ReplyWriter> writer =
+      dialect.writer(plan.request,
+                     {request.head.id,
+                      seconds_since_1970(),
+                      model_name_,
+                      "fp_" + backend_.model().hash,
+                      plan.generations.front().prompt.size()},
+                     [this](foretoken::Token id) { return backend_.decode(std::span(&id, 1)); });
   // What the engine refuses at once gets a status of its own, streamed or not.
   ReplyRun run(plan, backend_, metrics_, *clock_);
   if (!plan.request.is_stream) {

@@ -49,8 +49,10 @@ class Api final : public Handler {
   Response get(const RequestHead& head);
   Response tokenize(const std::string& body);
   Response detokenize(const std::string& body);
+  Response count_tokens(const std::string& body);
   void generate(const Dialect& dialect, const Request& request, Reply& reply);
   ReplyPlan plan(TextRequest request) const;
+  std::vector<foretoken::Token> chat_prompt(const TextRequest& request) const;
   foretoken::GenerationRequest generation(const TextRequest& request,
                                           std::vector<foretoken::Token> prompt) const;
   void check_names(const TextRequest& request) const;

@@ -26,6 +26,7 @@ struct ReplyIdentity {
   std::int64_t created = 0;  // seconds since 1970
   std::string model;
   std::string fingerprint;
+  std::size_t n_prompt_tokens = 0;  // of the first prompt
 };
 
 /// What became known of a choice. The end-of-text token is none of it.
@@ -82,5 +83,7 @@ class Dialect {
 /// /v1/chat/completions and /v1/completions. See openai_reply.cc.
 const Dialect& openai_chat_dialect();
 const Dialect& openai_completion_dialect();
+/// /v1/messages. See anthropic_reply.cc.
+const Dialect& anthropic_dialect();
 
 }  // namespace ft::server

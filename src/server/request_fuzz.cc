@@ -1,6 +1,7 @@
 // Fuzz target: any bytes as the body of each request.
 #include "base/error.h"
 #include "json/json.h"
+#include "server/anthropic_request.h"
 #include "server/api_error.h"
 #include "server/openai_request.h"
 #include "server/responses_request.h"
@@ -41,6 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ft::json::parse(request.chat_json, "chat");
     for (const auto& [name, text] : request.repeated) ft::json::parse(text, name);
   });
+  try_body([&] {
+    const auto request = ft::server::parse_anthropic_request(body, limits);
+    ft::json::parse(request.chat_json, "chat");
+  });
+  try_body([&] { ft::server::parse_anthropic_count(body, limits); });
   try_body([&] { ft::server::parse_tokenize_request(body, limits); });
   try_body([&] { ft::server::parse_detokenize_request(body, limits); });
   return 0;

@@ -40,6 +40,9 @@ struct TextRequest {
   // Of a chat.
   std::string chat_json;   // what the chat template renders; empty: no chat
   std::string tools_json;  // array of the tools that may be called; empty: none
+  /// The text of a last message, the assistant's, with which the reply begins: the rendered prompt
+  /// must end with it.
+  std::string continued_text;
   // Of a completion.
   std::vector<PromptText> prompts;
   bool echoes = false;

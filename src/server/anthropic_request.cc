@@ -1,0 +1,111 @@
+#include "server/anthropic_request.h"
+
+#include "json/json.h"
+#include "server/anthropic_messages.h"
+#include "server/api_error.h"
+#include "server/generation_fields.h"
+#include "server/request_fields.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace ft::server {
+namespace {
+
+constexpr double kHighestTemperature = 1;  // as Anthropic's
+
+void read_budget(RequestFields& thinking, const std::optional<std::size_t>& max_tokens) {
+  const std::optional<std::size_t> budget = token_limit(thinking, "budget_tokens", 1);
+  if (!budget) {
+    throw ApiError(
+        "thinking.budget_tokens", "'thinking.budget_tokens' is missing; it is a target", kMissing);
+  }
+  if (max_tokens && *budget >= *max_tokens) {
+    throw ApiError(
+        "thinking.budget_tokens",
+        fmt::format("'thinking.budget_tokens' is {}, expected less than 'max_tokens', {}",
+                    *budget,
+                    *max_tokens));
+  }
+}
+
+ThinkingChoice read_thinking(RequestFields& fields, const std::optional<std::size_t>& max_tokens) {
+  ThinkingChoice out;
+  if (fields.object("thinking") != nullptr) {
+    RequestFields thinking(*fields.find("thinking"), "thinking");
+    const std::string* type = thinking.string("type");
+    if (type == nullptr) throw ApiError("thinking.type", "'thinking.type' is missing", kMissing);
+    thinking.only(
+        "type", {"enabled", "adaptive", "disabled"}, "expected enabled, adaptive or disabled");
+    out.is_on = *type != "disabled";
+    if (*type == "enabled") read_budget(thinking, max_tokens);
+    if (out.is_on) thinking.only("display", {"summarized"}, "thinking is always shown");
+    thinking.finish();
+  }
+  if (fields.object("output_config") == nullptr) return out;
+  RequestFields output(*fields.find("output_config"), "output_config");
+  refuse(output, {"format"}, "constrained decoding does not exist here");
+  if (const std::string* effort = output.string("effort")) {
+    output.only("effort", {"high", "xhigh", "max"}, "the model knows high and max (= xhigh)");
+    if (!out.is_on) {
+      throw ApiError("output_config.effort",
+                     "'output_config.effort' says how much the model thinks: it needs 'thinking'");
+    }
+    out.effort = *effort == "high" ? "high" : "max";
+  }
+  output.finish();
+  return out;
+}
+
+// What both requests have: the model and what its template sees.
+void read_prompt(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
+  const std::string* model = fields.string("model");
+  if (model == nullptr) throw ApiError("model", "'model' is missing", kMissing);
+  out.model = *model;
+  read_anthropic_chat(fields, limits, read_thinking(fields, out.max_tokens), out);
+  check_cache_control(fields);
+  fields.only("speed", {"standard"}, "there is one speed");
+}
+
+}  // namespace
+
+TextRequest parse_anthropic_request(std::string_view body, const RequestLimits& limits) {
+  const json::Value document = parse_body(body, limits);
+  RequestFields fields(document, {});
+  TextRequest out;
+  out.max_tokens = token_limit(fields, "max_tokens", 1);
+  if (!out.max_tokens) throw ApiError("max_tokens", "'max_tokens' is missing", kMissing);
+  read_prompt(fields, limits, out);
+  read_sampling(fields, kHighestTemperature, out.generation.sampling);
+  read_speculation(fields, out.generation);
+  out.generation.stop = stop_list(fields, "stop_sequences", limits);
+  out.is_stream = fields.boolean("stream").value_or(false);
+  fields.object("metadata");
+  fields.only("service_tier", {"auto", "standard_only"}, "there is one tier");
+  refuse(fields, {"container", "mcp_servers"}, "this server runs no tools");
+  refuse(fields, {"context_management"}, "the model is given the messages as they are");
+  refuse(fields, {"diagnostics"}, "nothing is kept of earlier requests");
+  if (fields.find("thread") != nullptr) {
+    // Tool runners know this code and go on with whole conversations.
+    throw ApiError("thread",
+                   "'thread': nothing is kept of earlier requests; send the whole conversation",
+                   "thread_unsupported_request");
+  }
+  refuse(fields, {"inference_geo"}, "this server runs where it runs");
+  fields.finish();
+  return out;
+}
+
+TextRequest parse_anthropic_count(std::string_view body, const RequestLimits& limits) {
+  const json::Value document = parse_body(body, limits);
+  RequestFields fields(document, {});
+  TextRequest out;
+  read_prompt(fields, limits, out);
+  fields.finish();
+  return out;
+}
+
+}  // namespace ft::server
