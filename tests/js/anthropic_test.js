@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
+import * as asked from './answers.js';
+import { refusal } from './refusal.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -12,10 +14,10 @@ const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
 const received = new Received("import type Anthropic from '@anthropic-ai/sdk';");
 const extensions = ['seed', 'timings'];
 
-const question = [{ role: 'user', content: 'What is the capital of Norway?' }];
-const answer = 'The capital of Norway is Oslo.';
-const thought = 'The user asks for the capital of Norway. It is Oslo.';
-const story = [{ role: 'user', content: 'Tell me a story about a wolf.' }];
+const { answer, thought } = asked;
+const user = (content) => [{ role: 'user', content }];
+const question = user(asked.question);
+const story = user(asked.story);
 const greedy = { model, max_tokens: 100, temperature: 0 };
 const thinking = { type: 'adaptive' };
 
@@ -37,13 +39,8 @@ async function eventsOf(options) {
 
 const textOf = (message) => message.content.map((block) => block.text ?? '').join('');
 
-async function refusal(type, call) {
-  const error = await call.then(
-    () => assert.fail('it was not refused'),
-    (thrown) => thrown,
-  );
-  assert.ok(error instanceof type, `${error.constructor.name}, expected ${type.name}: ${error.message}`);
-  assert.ok(error.requestID);
+async function refused(type, call) {
+  const error = await refusal(type, call);
   assert.equal(error.error.request_id, error.requestID);
   received.add('Anthropic.ErrorResponse', error.error, { error: ['param', 'code', 'details'] });
   return error;
@@ -158,37 +155,30 @@ test("the SDK's stream puts the events together", async () => {
   assert.equal(final.usage.output_tokens, whole.usage.output_tokens);
 });
 
-const tool = (name, description, properties) => ({
-  name,
-  description,
-  input_schema: { type: 'object', properties, required: Object.keys(properties) },
-});
-const getWeather = tool('get_weather', 'Weather in a city', { city: { type: 'string' } });
-const add = tool('add', 'Sum of two numbers', { a: { type: 'integer' }, b: { type: 'integer' } });
-const weather = [{ role: 'user', content: 'What is the weather in Oslo?' }];
-const weatherNow = '12 degrees, rainy';
-const weatherAnswer = 'It is 12 degrees, rainy in Oslo.';
+const tool = ({ schema, ...rest }) => ({ ...rest, input_schema: schema });
+const getWeather = tool(asked.getWeather);
+const add = tool(asked.add);
+const weather = user(asked.weather);
 
 test('a tool is called and its result used', async () => {
   for (const how of [{ type: 'disabled' }, thinking]) {
     const options = { tools: [getWeather, add], thinking: how };
-    const asked = await create({ messages: weather, ...options });
-    assert.equal(asked.stop_reason, 'tool_use');
-    const call = asked.content.at(-1);
+    const first = await create({ messages: weather, ...options });
+    assert.equal(first.stop_reason, 'tool_use');
+    const call = first.content.at(-1);
     assert.deepEqual([call.type, call.name, call.input], ['tool_use', 'get_weather', { city: 'Oslo' }]);
-    for (const content of [weatherNow, [{ type: 'text', text: weatherNow }]]) {
+    for (const content of [asked.weatherNow, [{ type: 'text', text: asked.weatherNow }]]) {
       const result = { role: 'user', content: [{ type: 'tool_result', tool_use_id: call.id, content }] };
-      const turn = { role: 'assistant', content: asked.content };
+      const turn = { role: 'assistant', content: first.content };
       const reply = await create({ messages: [...weather, turn, result], ...options });
-      assert.equal(textOf(reply), weatherAnswer);
+      assert.equal(textOf(reply), asked.weatherAnswer);
       assert.equal(reply.stop_reason, 'end_turn');
     }
   }
 });
 
 test('inputs have the types of the schema', async () => {
-  const messages = [{ role: 'user', content: 'Add 2 and 3.' }];
-  const message = await create({ messages, tools: [getWeather, add] });
+  const message = await create({ messages: user(asked.sum), tools: [getWeather, add] });
   assert.deepEqual(message.content.at(-1).input, { a: 2, b: 3 });
 });
 
@@ -216,12 +206,12 @@ test("the SDK's loop runs tools until there is an answer", async () => {
   const cities = [];
   const run = ({ city }) => {
     cities.push(city);
-    return weatherNow;
+    return asked.weatherNow;
   };
   const runnable = { ...getWeather, run, parse: (input) => input };
   for (const stream of [false, true]) {
     const runner = client.beta.messages.toolRunner({ ...greedy, messages: weather, tools: [runnable], stream });
-    assert.equal(textOf(await runner.runUntilDone()), weatherAnswer);
+    assert.equal(textOf(await runner.runUntilDone()), asked.weatherAnswer);
   }
   assert.deepEqual(cities, ['Oslo', 'Oslo']);
 });
@@ -231,7 +221,7 @@ test('tool_choice none calls nothing, forced calls are refused', async () => {
   const message = await create({ ...options, tool_choice: { type: 'none' } });
   assert.equal(message.stop_reason, 'end_turn');
   for (const tool_choice of [{ type: 'any' }, { type: 'tool', name: 'get_weather' }]) {
-    const error = await refusal(Anthropic.BadRequestError, create({ ...options, tool_choice }));
+    const error = await refused(Anthropic.BadRequestError, create({ ...options, tool_choice }));
     assert.match(error.message, /tool_choice/);
   }
 });
@@ -271,17 +261,17 @@ test('bad requests are refused by name', async () => {
     ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 5000 } }],
   ];
   for (const [param, options] of cases) {
-    const error = await refusal(Anthropic.BadRequestError, create(options));
+    const error = await refused(Anthropic.BadRequestError, create(options));
     assert.equal(error.type, 'invalid_request_error');
     assert.equal(error.error.error.param, param, error.message);
   }
 });
 
 test('an unknown model and key have the errors of the SDK', async () => {
-  const unknown = await refusal(Anthropic.NotFoundError, create({ model: 'other' }));
+  const unknown = await refused(Anthropic.NotFoundError, create({ model: 'other' }));
   assert.deepEqual([unknown.type, unknown.errorCode], ['not_found_error', 'model_not_found']);
   const stranger = client.withOptions({ apiKey: 'guessed' });
-  const denied = await refusal(
+  const denied = await refused(
     Anthropic.AuthenticationError,
     stranger.messages.create({ ...greedy, messages: question }),
   );
