@@ -58,7 +58,9 @@ bool Batch::step(std::span<Member* const> members, const std::stop_token& closin
   const Company company = rounds.size() + prompts.size() == 1 ? Company::kAlone : Company::kShared;
   entrants_.clear();
   missed_ = nullptr;
-  add_rounds(rounds, company);
+  for (Member* member : rounds) member->begin(kAnyNumber, company);
+  draft(rounds, closing);
+  add_rounds(rounds);
   add_prompts(prompts, company);
   first_ = missed_ != nullptr ? missed_ : turn[turn.size() > 1 ? 1 : 0];
   if (!entrants_.empty()) forward(closing);
@@ -78,10 +80,29 @@ std::size_t Batch::n_rows() const noexcept {
   return n;
 }
 
-void Batch::add_rounds(std::span<Member* const> members, Company company) {
+// Of all rounds that were begun, each step in one pass of the head.
+void Batch::draft(std::span<Member* const> members, const std::stop_token& closing) {
+  std::vector<Member*> drafters;
+  std::vector<speculation::RoundDraft*> drafts;
+  for (Member* member : members) {
+    if (speculation::RoundDraft* const draft = member->drafting()) {
+      drafters.push_back(member);
+      drafts.push_back(draft);
+    }
+  }
+  speculation::draft_together({.head = core_.model().draft_head(),
+                               .workspace = core_.draft_workspace(),
+                               .clock = *core_.parts().clock,
+                               .max_rows = limits_.n_rows},
+                              drafts,
+                              closing);
+  for (Member* member : drafters) member->end_drafting();
+}
+
+void Batch::add_rounds(std::span<Member* const> members) {
   std::size_t n_logits = 0;
   for (Member* member : members) {
-    add(*member, kAnyNumber, company, false);
+    add(*member, false);
     if (entrants_.empty() || entrants_.back().member != member) continue;  // it failed
     const std::size_t n = entrants_.back().part.slice.tokens.size();
     if (entrants_.size() > 1 && (n_rows() > limits_.n_rows || n_logits + n > limits_.n_logits)) {
@@ -105,7 +126,8 @@ void Batch::add_prompts(std::span<Member* const> members, Company company) {
       return;
     }
     const std::size_t n_before = n_rows();
-    add(*member, is_first ? kAnyNumber : n_left, company, true);
+    member->begin(is_first ? kAnyNumber : n_left, company);
+    add(*member, true);
     const std::size_t n = n_rows() - n_before;
     if (n == 0) continue;
     is_first = false;
@@ -114,8 +136,7 @@ void Batch::add_prompts(std::span<Member* const> members, Company company) {
   }
 }
 
-void Batch::add(Member& member, std::size_t max_rows, Company company, bool is_prefill) {
-  member.begin(max_rows, company);
+void Batch::add(Member& member, bool is_prefill) {
   if (member.need() == Member::Need::kNothing) return;
   entrants_.push_back({&member, member.part(), is_prefill});
 }

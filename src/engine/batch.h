@@ -10,6 +10,7 @@
 #include "engine/engine_core.h"
 #include "engine/session.h"
 #include "speculation/forward_share.h"
+#include "speculation/round_draft.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,11 @@ class Member {
   /// Prepares the next forward: at most max_rows >= 1 rows of a prompt, or a round. A round that
   /// waits for its forward already stays as it is.
   virtual void begin(std::size_t max_rows, Company company) noexcept = 0;
+  /// The draft of a round that was begun in company, for speculation::draft_together(); null: there
+  /// is none to complete.
+  virtual speculation::RoundDraft* drafting() noexcept = 0;
+  /// It is complete.
+  virtual void end_drafting() noexcept = 0;
   /// Of the forward that was prepared. Not if begin() ended the request.
   virtual speculation::ForwardPart part() const = 0;
   /// The forward was done.
@@ -83,9 +89,10 @@ class Batch {
     bool is_prefill = false;
   };
 
-  void add_rounds(std::span<Member* const> members, Company company);
+  void add_rounds(std::span<Member* const> members);
   void add_prompts(std::span<Member* const> members, Company company);
-  void add(Member& member, std::size_t max_rows, Company company, bool is_prefill);
+  void add(Member& member, bool is_prefill);
+  void draft(std::span<Member* const> members, const std::stop_token& closing);
   std::size_t n_rows() const noexcept;
   void forward(const std::stop_token& closing);
   void forward_alone(const Entrant& entrant);

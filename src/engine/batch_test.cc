@@ -36,10 +36,17 @@ class WatchedModel final : public models::Model {
     std::atomic<std::size_t> n_mixed = 0;  // of these: prompts and drafts in one
     std::atomic<std::size_t> most_rows = 0;
     std::atomic<std::size_t> most_logits = 0;
+    std::atomic<std::size_t> n_shared_drafts =
+        0;  // steps of the draft head; when the model is gone
   };
 
   WatchedModel(ft::testing::FakeModelOptions options, Counts& counts)
       : model_(std::move(options)), counts_(counts) {}
+  WatchedModel(const WatchedModel&) = delete;
+  WatchedModel& operator=(const WatchedModel&) = delete;
+  WatchedModel(WatchedModel&&) = delete;
+  WatchedModel& operator=(WatchedModel&&) = delete;
+  ~WatchedModel() override { counts_.n_shared_drafts += model_.fake_head()->n_shared(); }
 
   const models::ModelConfig& config() const noexcept override { return model_.config(); }
   std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
@@ -213,6 +220,7 @@ TEST_F(BatchOnFakeModel, EveryReplyIsThatOfItsRunAlone) {
     }
     EXPECT_EQ(counts_.n_shared > 0, n_sessions > 1);
   }
+  EXPECT_GT(counts_.n_shared_drafts, 0U);
   EXPECT_GT(counts_.n_mixed, 0U);
   EXPECT_LE(counts_.most_rows, std::max(kChunk, speculation::kMaxDraftTokens + 1));
   EXPECT_LE(counts_.most_logits, kLogitRows);

@@ -15,6 +15,8 @@ EngineCore::EngineCore(EngineParts parts) : parts_(std::move(parts)) {
   FT_CHECK(parts_.model != nullptr && parts_.clock != nullptr && parts_.draw_seed != nullptr);
   FT_CHECK(parts_.context > 0 && parts_.prefill_chunk > 0);
   workspace_ = parts_.model->new_workspace();
+  if (const models::DraftHead* head = parts_.model->draft_head())
+    draft_workspace_ = head->new_workspace();
   sample_peak_anonymous_bytes();
   if (parts_.store == nullptr) return;
   const models::ModelConfig& config = model().config();

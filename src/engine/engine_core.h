@@ -82,6 +82,8 @@ class EngineCore {
 
   // --- engine thread ---
   models::Workspace& workspace() noexcept { return *workspace_; }
+  /// For the draft head's steps of several sessions. A model without a head has none: null.
+  models::Workspace* draft_workspace() noexcept { return draft_workspace_.get(); }
   /// The provider of a source, made at its first use and kept. Throws what make_draft_provider
   /// throws.
   const speculation::DraftProvider& provider(std::string_view name);
@@ -102,6 +104,7 @@ class EngineCore {
   EngineParts parts_;
   std::optional<experts::RoutingMemory> routing_;  // if experts stream
   std::unique_ptr<models::Workspace> workspace_;
+  std::unique_ptr<models::Workspace> draft_workspace_;
   std::uint64_t peak_anonymous_bytes_ = 0;
   std::optional<MemoryGuard> guard_;  // if experts stream
 };

@@ -59,7 +59,7 @@ void draft(speculation::HeadHistory& history,
     tokens.push_back(greedy.pick(step.logits, {tokens, prompt.size()}));
     out.drafts.push_back(tokens.back());
     if (out.drafts.size() == n_drafts) return;
-    step = history.continue_chain(step.hidden, tokens.back(), sets);
+    step = history.continue_chain(tokens.back(), sets);
   }
 }
 

@@ -172,6 +172,13 @@ class Generation final : public Member {
     });
   }
 
+  speculation::RoundDraft* drafting() noexcept override {
+    return is_over_ ? nullptr : session_->drafting();
+  }
+  void end_drafting() noexcept override {
+    guard([this] { session_->end_drafting(); });
+  }
+
   speculation::ForwardPart part() const override { return session_->part(); }
 
   void take(const speculation::ForwardShare& share) noexcept override {

@@ -243,7 +243,22 @@ void Session::begin_round(std::size_t tokens_left, Company company, const std::s
   const bool wants_hint = company == Company::kAlone && store_ != nullptr &&
                           report.inputs.max_drafts > 0 && store_->begin_round();
   state_.hinter = wants_hint ? source_views_.front() : nullptr;
-  begun.drafted = speculation::begin_round(state_, proposers, stop);
+  begun.drafting.emplace(state_, proposers, stop);
+  begun_ = std::move(begun);
+  if (company == Company::kShared) return;
+  drafting()->finish_alone();
+  end_drafting();
+}
+
+speculation::RoundDraft* Session::drafting() noexcept {
+  auto* begun = std::get_if<BegunRound>(&begun_);
+  return begun != nullptr && begun->drafting ? &*begun->drafting : nullptr;
+}
+
+void Session::end_drafting() {
+  auto begun = std::get<BegunRound>(std::exchange(begun_, {}));
+  begun.drafted = begun.drafting->result();
+  begun.drafting.reset();
   begun_ = std::move(begun);
 }
 

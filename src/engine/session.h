@@ -11,6 +11,7 @@
 #include "speculation/draft_source.h"
 #include "speculation/forward_share.h"
 #include "speculation/prefill.h"
+#include "speculation/round_draft.h"
 #include "speculation/round_planner.h"
 
 #include <array>
@@ -87,8 +88,13 @@ class Session {
 
   /// 1 ... n_unfed() tokens.
   void begin_prefill(std::size_t n);
-  /// Throws Cancelled and what sources throw.
+  /// Throws Cancelled and what sources throw. In company the draft is then for the caller to
+  /// complete.
   void begin_round(std::size_t tokens_left, Company company, const std::stop_token& stop);
+  /// The draft that is to be completed, for speculation::draft_together(); null: none is.
+  speculation::RoundDraft* drafting() noexcept;
+  /// It is complete. Throws what went wrong; then nothing was begun.
+  void end_drafting();
   /// Of what was begun last; a view until its end.
   speculation::ForwardPart part() const;
   ConstMatrix end_prefill(const speculation::ForwardShare& share);
@@ -125,6 +131,7 @@ class Session {
   /// A round between its halves.
   struct BegunRound {
     RoundReport report;
+    std::optional<speculation::RoundDraft> drafting;  // until it is drafted
     speculation::DraftedRound drafted;
     Company company = Company::kAlone;
   };

@@ -22,6 +22,14 @@ struct IndexSets {
   bool is_set = false;
 };
 
+/// One sequence's rows of a step.
+struct DraftSlice {
+  cache::KvCache* cache = nullptr;  // made by the same head's new_cache
+  ConstMatrix hidden;               // [n, d_model] f32, n >= 1
+  TokenSpan next_tokens;            // n
+  IndexSets* sets = nullptr;        // of its chain
+};
+
 /// Views into the workspace; they die at its next use.
 struct DraftStep {
   std::span<const float> logits;  // [n_vocab] f32
@@ -46,14 +54,13 @@ class DraftHead {
                       TokenSpan next_tokens,
                       Workspace& workspace) const = 0;
 
-  /// append() of all rows, and the last one in full: its logits and the state to chain. n >= 1 rows
-  /// in one batched pass. `sets`: with index sharing between draft steps the first step of a chain
-  /// fills it, later ones obey it.
-  virtual DraftStep step(cache::KvCache& cache,
-                         ConstMatrix hidden,
-                         TokenSpan next_tokens,
-                         IndexSets& sets,
-                         Workspace& workspace) const = 0;
+  /// append() of every slice's rows, and its last one in full: the logits and the state to chain,
+  /// one entry per slice. All rows go in one batched pass (a ragged batch); what becomes of a slice
+  /// does not depend on the others. No two slices are of one cache, and either all chains are at
+  /// their first step or none is: with index sharing between draft steps the first one of a chain
+  /// fills its sets, later ones obey them. If it throws, any of the rows may be in the caches.
+  virtual std::span<const DraftStep> step(std::span<const DraftSlice> slices,
+                                          Workspace& workspace) const = 0;
 
   /// Whether history rows of the prompt are wanted (false only under Compat::draft_starts_cold).
   virtual bool wants_prompt() const noexcept = 0;

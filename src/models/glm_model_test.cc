@@ -99,6 +99,70 @@ TEST_P(GlmRowTest, DraftHeadBatchesGiveTheSameBits) {
   EXPECT_EQ(drafts(15, 4), whole);
 }
 
+// Chains of several sequences, each with another backlog, step by step together.
+TEST_P(GlmRowTest, DraftHeadStepsOfManySequencesAreThoseOfEachAlone) {
+  const auto [isa, format, kv_type] = GetParam();
+  const cache::CacheOptions room{.max_tokens = 40, .dtype = kv_type};
+  const LoadedModel& loaded = load(testing::make_tiny_glm({.seed = 4, .format = format}), isa, 2);
+  const std::vector<Token> tokens = some_tokens(20);
+  const auto cache = loaded.model->new_cache(room);
+  const Fed fed = feed(*loaded.model, *cache, tokens, 20);
+  const DraftHead& head = *loaded.model->draft_head();
+  const auto workspace = head.new_workspace();
+  struct Chain {
+    std::unique_ptr<cache::KvCache> cache;
+    IndexSets sets;
+    std::vector<float> state;
+    Token draft = 0;
+    RowCopy logits;
+  };
+  const std::vector<std::pair<std::size_t, std::size_t>> rows{{0, 7}, {12, 1}, {3, 16}, {0, 2}};
+  std::vector<Chain> chains(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto [n_before, n] = rows[i];
+    chains[i].cache = head.new_cache(room);
+    head.append(*chains[i].cache,
+                fed.hidden.view(0, n_before),
+                TokenSpan(tokens).subspan(1, n_before),
+                *workspace);
+  }
+  for (int k = 0; k < 3; ++k) {
+    std::vector<DraftSlice> slices;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto [n_before, n] = rows[i];
+      Chain& chain = chains[i];
+      const std::size_t d = chain.state.size();
+      slices.push_back(
+          {chain.cache.get(),
+           k == 0 ? fed.hidden.view(n_before, n) : ConstMatrix{chain.state.data(), 1, d, d},
+           k == 0 ? TokenSpan(tokens).subspan(n_before + 1, n) : TokenSpan(&chain.draft, 1),
+           &chain.sets});
+    }
+    const std::span<const DraftStep> steps = head.step(slices, *workspace);
+    ASSERT_EQ(steps.size(), rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::span<const float> logits = steps[i].logits;
+      chains[i].logits.add({logits.data(), 1, logits.size(), logits.size()});
+      chains[i].draft = argmax(logits);
+      chains[i].state.assign(steps[i].hidden.begin(), steps[i].hidden.end());
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto [n_before, n] = rows[i];
+    const auto alone = head.new_cache(room);
+    head.append(
+        *alone, fed.hidden.view(0, n_before), TokenSpan(tokens).subspan(1, n_before), *workspace);
+    EXPECT_EQ(draft(head,
+                    *alone,
+                    fed.hidden.view(n_before, n),
+                    TokenSpan(tokens).subspan(n_before + 1, n),
+                    3)
+                  .logits,
+              chains[i].logits)
+        << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All,
     GlmRowTest,
@@ -263,8 +327,9 @@ TEST_F(GlmModelTest, SaysThatADraftStepIsNotFinite) {
   const auto draft_cache = head.new_cache({.max_tokens = 8});
   const auto workspace = head.new_workspace();
   IndexSets sets;
-  const DraftStep step = head.step(
-      *draft_cache, fed.hidden.view(0, 3), TokenSpan(tokens).subspan(1), sets, *workspace);
+  const DraftSlice slice{
+      draft_cache.get(), fed.hidden.view(0, 3), TokenSpan(tokens).subspan(1), &sets};
+  const DraftStep step = head.step({&slice, 1}, *workspace).front();
   EXPECT_FALSE(step.is_finite);
   EXPECT_EQ(draft_cache->length(), 3U) << "its rows stand";
 }
@@ -394,9 +459,8 @@ TEST_F(GlmModelTest, DraftHeadRefusesWhatDoesNotFit) {
   EXPECT_THROW(head.append(*cache, rows, tokens, *workspace), InvalidInput);
   const std::vector<Token> outside{99};
   IndexSets sets;
-  EXPECT_THROW(
-      head.step(*cache, {rows.data, 1, rows.n_cols, rows.stride}, outside, sets, *workspace),
-      InvalidInput);
+  const DraftSlice slice{cache.get(), {rows.data, 1, rows.n_cols, rows.stride}, outside, &sets};
+  EXPECT_THROW(head.step({&slice, 1}, *workspace), InvalidInput);
   EXPECT_EQ(cache->length(), 0U);
   EXPECT_FALSE(sets.is_set);
 }

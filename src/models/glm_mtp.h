@@ -10,7 +10,9 @@
 #include "nn/compute.h"
 #include "nn/rope.h"
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 namespace ft::models {
 
@@ -29,24 +31,26 @@ class GlmDraftHead final : public DraftHead {
               ConstMatrix hidden,
               TokenSpan next_tokens,
               Workspace& workspace) const override;
-  DraftStep step(cache::KvCache& cache,
-                 ConstMatrix hidden,
-                 TokenSpan next_tokens,
-                 IndexSets& sets,
-                 Workspace& workspace) const override;
+  std::span<const DraftStep> step(std::span<const DraftSlice> slices,
+                                  Workspace& workspace) const override;
   bool wants_prompt() const noexcept override { return !compat_.draft_starts_cold; }
 
  private:
   struct Scratch;
 
-  /// Runs the layer over all rows, those before first_query on the key side only. Returns the
-  /// layer's rows.
-  MutableMatrix run(cache::LatentCache& cache,
-                    ConstMatrix hidden,
-                    TokenSpan next_tokens,
-                    std::size_t first_query,
-                    const IndexSets* fixed,
-                    Scratch& scratch) const;
+  static void clear(Scratch& scratch);
+  /// Checks the slices and lays out their rows, the last one of each behind all others. Whether
+  /// their index sets are given.
+  bool lay_out(std::span<const DraftSlice> slices, Scratch& scratch) const;
+  /// Lays out a part of a slice's rows: consecutive ones, behind those of the parts before.
+  void add_rows(const DraftSlice& slice,
+                std::size_t begin,
+                std::size_t end,
+                Scratch& scratch) const;
+  /// Runs the layer over the rows laid out, those before first_query on the key side only. Returns
+  /// the layer's rows.
+  MutableMatrix run(std::size_t first_query, nn::KeyChoice choice, Scratch& scratch) const;
+  void join_inputs(Scratch& scratch) const;
 
   const GlmConfig& config_;
   const GlmWeights& weights_;

@@ -94,12 +94,13 @@ inline Drafted draft(const DraftHead& head,
   std::vector<float> chained;
   for (std::size_t i = 0; i < n; ++i) {
     const Token previous = i == 0 ? 0 : drafted.tokens.back();
-    const DraftStep step = i == 0 ? head.step(cache, hidden, next_tokens, sets, *workspace)
-                                  : head.step(cache,
+    const DraftSlice slice = i == 0
+                                 ? DraftSlice{&cache, hidden, next_tokens, &sets}
+                                 : DraftSlice{&cache,
                                               {chained.data(), 1, chained.size(), chained.size()},
                                               {&previous, 1},
-                                              sets,
-                                              *workspace);
+                                              &sets};
+    const DraftStep step = head.step({&slice, 1}, *workspace).front();
     drafted.tokens.push_back(argmax(step.logits));
     drafted.logits.add({step.logits.data(), 1, step.logits.size(), step.logits.size()});
     chained.assign(step.hidden.begin(), step.hidden.end());

@@ -3,85 +3,13 @@
 #include "base/error.h"
 #include "sampling/verify.h"
 #include "speculation/observers.h"
+#include "speculation/round_draft.h"
 
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace ft::speculation {
 namespace {
-
-// The window is the pending token and the drafts: positions length() … length() + n.
-std::size_t room_for_drafts(const cache::KvCache& cache) {
-  const std::size_t n_free = cache.max_tokens() - cache.length();
-  return n_free == 0 ? 0 : std::min(n_free - 1, cache.rollback_limit());
-}
-
-// A source's drafts, checked.
-Draft ask(DraftSource& source,
-          const DraftRequest& request,
-          std::size_t n_vocab,
-          const std::stop_token& stop) {
-  Draft out = source.propose(request, stop);
-  if (out.tokens.size() > request.max_tokens) {
-    throw LogicError(fmt::format("draft source '{}' returned {} tokens, asked for at most {}",
-                                 source.name(),
-                                 out.tokens.size(),
-                                 request.max_tokens));
-  }
-  const std::size_t n_expected = out.tokens.size() * n_vocab;
-  if (request.wants_laws && !out.laws.empty() && out.laws.size() != n_expected) {
-    throw LogicError(fmt::format("draft source '{}' returned laws of {} numbers, expected {}",
-                                 source.name(),
-                                 out.laws.size(),
-                                 n_expected));
-  }
-  for (const Token draft : out.tokens) {
-    if (draft < 0 || static_cast<std::size_t>(draft) >= n_vocab) {
-      throw LogicError(
-          fmt::format("draft source '{}' proposed token {}, the vocabulary is 0 ... {}",
-                      source.name(),
-                      draft,
-                      n_vocab - 1));
-    }
-  }
-  return out;
-}
-
-DraftLaws propose(const RoundState& state,
-                  std::span<const Proposer> proposers,
-                  const std::stop_token& stop,
-                  RoundResult& round) {
-  const bool wants_laws =
-      state.accept == sampling::AcceptMode::kRatio && state.sampler->params().temperature > 0;
-  const std::size_t n_vocab = state.model->config().n_vocab;
-  DraftLaws laws;
-  std::size_t room = room_for_drafts(*state.cache);
-  for (const Proposer& proposer : proposers) {
-    RoundResult::Part& part = round.parts.emplace_back();
-    part.n_asked = std::min(proposer.max_drafts, room);
-    if (part.n_asked == 0) continue;
-    const DraftRequest request{.max_tokens = part.n_asked,
-                               .ahead = round.drafts,
-                               .wants_laws = wants_laws,
-                               .attempt = state.n_rounds};
-    Draft draft = ask(*proposer.source, request, n_vocab, stop);
-    part.n_drafted = draft.tokens.size();
-    room -= part.n_drafted;
-    round.drafts.insert(round.drafts.end(), draft.tokens.begin(), draft.tokens.end());
-    if (wants_laws) laws.add(std::move(draft), n_vocab);
-  }
-  return laws;
-}
-
-// A wrong hint costs time, so its law is nobody's concern.
-std::vector<Token> hints(const RoundState& state, const std::stop_token& stop) {
-  const StageScope stage(state.meter, Stage::kDraft);
-  const DraftRequest request{
-      .max_tokens = 1, .ahead = {}, .wants_laws = false, .attempt = state.n_rounds};
-  return ask(*state.hinter, request, state.model->config().n_vocab, stop).tokens;
-}
 
 sampling::Verdict verify(const RoundState& state,
                          TokenSpan drafts,
@@ -119,40 +47,12 @@ RoundOutcome outcome_of(const RoundResult& result) {
           .missing_bytes = static_cast<double>(result.missing_bytes)};
 }
 
-void DraftLaws::add(Draft draft, std::size_t n_vocab) {
-  of_parts.push_back(std::move(draft.laws));
-  const std::span<const float> all = of_parts.back();
-  for (std::size_t i = 0; i < draft.tokens.size(); ++i) {
-    of_drafts.push_back(all.empty() ? all : all.subspan(i * n_vocab, n_vocab));
-  }
-}
-
 DraftedRound begin_round(const RoundState& state,
                          std::span<const Proposer> proposers,
                          const std::stop_token& stop) {
-  std::vector<Token>& tokens = *state.tokens;
-  FT_CHECK(tokens.size() == state.cache->length() + 1);
-  if (stop.stop_requested()) throw Cancelled();
-  DraftedRound round;
-  RoundResult& result = round.result;
-
-  const std::int64_t start_us = state.clock->now_us();
-  if (!proposers.empty()) {
-    const StageScope stage(state.meter, Stage::kDraft);
-    round.laws = propose(state, proposers, stop, result);
-  }
-  round.window = {tokens.back()};
-  round.window.insert(round.window.end(), result.drafts.begin(), result.drafts.end());
-  tokens.reserve(tokens.size() + round.window.size());
-
-  const std::int64_t drafted_us = state.clock->now_us();
-  result.draft_us = drafted_us - start_us;
-  if (state.hinter != nullptr && result.drafts.empty()) {
-    result.hints = hints(state, stop);
-    result.forward_us = state.clock->now_us() - drafted_us;
-  }
-  round.layers = tapped_layers(state.sources);
-  return round;
+  RoundDraft draft(state, proposers, stop);
+  draft.finish_alone();
+  return draft.result();
 }
 
 ForwardPart part_of(const RoundState& state, const DraftedRound& round) noexcept {

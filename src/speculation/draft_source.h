@@ -6,6 +6,7 @@
 #include "base/types.h"
 #include "base/work_meter.h"
 #include "cache/kv_cache.h"
+#include "models/draft_head.h"
 #include "models/model.h"
 #include "sampling/sampler.h"
 #include "speculation/offer.h"
@@ -64,6 +65,20 @@ class SourceState {
   virtual ~SourceState() = default;
 };
 
+/// propose() in pieces, of a source whose drafts come from steps of the model's next-token head:
+/// between them the head works, for this sequence alone or for many at once.
+class HeadDrafter {
+ public:
+  virtual ~HeadDrafter() = default;
+  /// As propose(), up to the first step. The request's `ahead` is for the call alone.
+  virtual void begin(const DraftRequest& request) = 0;
+  /// What the head is to do next, a view until take(); nullopt: the draft is complete.
+  virtual std::optional<models::DraftSlice> next() = 0;
+  virtual void take(const models::DraftStep& step) = 0;
+  /// The draft. Needed whatever happened since begin(): what steps left behind is dropped.
+  virtual Draft end() = 0;
+};
+
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
@@ -78,6 +93,8 @@ class DraftSource {
   /// At most max_tokens drafts; an empty draft is a normal answer. If it throws, the source is as
   /// before the call.
   virtual Draft propose(const DraftRequest& request, std::stop_token stop) = 0;
+  /// For drafting in company; null: the source has no such steps.
+  virtual HeadDrafter* head_drafter() noexcept { return nullptr; }
   /// What propose(max_tokens) would return, of sources that can tell in next to no time; nullopt:
   /// only drafting tells.
   virtual std::optional<Offer> offer(std::size_t /*max_tokens*/) { return std::nullopt; }

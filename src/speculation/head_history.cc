@@ -4,7 +4,7 @@
 #include "speculation/common_prefix.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace ft::speculation {
 namespace {
@@ -118,7 +118,7 @@ std::size_t HeadHistory::max_chain() const noexcept {
   return std::min(n_free, cache_->rollback_limit() + 1);
 }
 
-models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
+models::DraftSlice HeadHistory::first_rows(models::IndexSets& sets) {
   FT_CHECK(max_chain() > 0);
   const std::size_t newest = hidden_end() - 1;
   if (rows_end() > newest) {  // it was stepped before and its draft came to nothing
@@ -127,32 +127,52 @@ models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
   }
   const std::size_t begin = rows_end();
   n_idle_ = 0;
+  n_first_ = newest + 1 - begin;
+  return {cache_.get(),
+          kept_hidden(begin, newest + 1),
+          TokenSpan(tokens_).subspan(begin + 1, n_first_),
+          &sets};
+}
+
+models::DraftSlice HeadHistory::next_rows(Token draft, models::IndexSets& sets) {
+  draft_ = draft;
+  return {cache_.get(), {state_.data(), 1, d_model_, d_model_}, {&draft_, 1}, &sets};
+}
+
+void HeadHistory::stepped(const models::DraftStep& step) {
+  state_.assign(step.hidden.begin(), step.hidden.end());
+  if (n_first_ == 0) return;
+  n_rows_ += std::exchange(n_first_, 0);
+  hidden_.erase(hidden_.begin(), hidden_.end() - static_cast<std::ptrdiff_t>(d_model_));
+  hidden_begin_ = rows_end() - 1;
+}
+
+void HeadHistory::end_chain() {
+  n_first_ = 0;
+  if (cache_->length() > n_rows_) cache_->truncate(n_rows_);
+}
+
+models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
+  return go_on(first_rows(sets));
+}
+
+models::DraftStep HeadHistory::continue_chain(Token draft, models::IndexSets& sets) {
+  return go_on(next_rows(draft, sets));
+}
+
+models::DraftStep HeadHistory::run(const models::DraftSlice& rows) {
+  return head_.step({&rows, 1}, *workspace_).front();
+}
+
+models::DraftStep HeadHistory::go_on(const models::DraftSlice& rows) {
   try {
-    const models::DraftStep step = head_.step(*cache_,
-                                              kept_hidden(begin, newest + 1),
-                                              TokenSpan(tokens_).subspan(begin + 1),
-                                              sets,
-                                              *workspace_);
-    n_rows_ += newest + 1 - begin;
-    hidden_.erase(hidden_.begin(), hidden_.end() - static_cast<std::ptrdiff_t>(d_model_));
-    hidden_begin_ = newest;
+    const models::DraftStep step = run(rows);
+    stepped(step);
     return step;
   } catch (...) {
     end_chain();
     throw;
   }
-}
-
-models::DraftStep HeadHistory::continue_chain(std::span<const float> state,
-                                              Token draft,
-                                              models::IndexSets& sets) {
-  state_.assign(state.begin(), state.end());
-  const std::array tokens = {draft};
-  return head_.step(*cache_, {state_.data(), 1, d_model_, d_model_}, tokens, sets, *workspace_);
-}
-
-void HeadHistory::end_chain() {
-  if (cache_->length() > n_rows_) cache_->truncate(n_rows_);
 }
 
 ConstMatrix HeadHistory::kept_hidden(std::size_t begin, std::size_t end) const {

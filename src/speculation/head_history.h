@@ -31,10 +31,11 @@ class HeadHistory {
   /// are missing are left out.
   void observe(TokenSpan sequence, std::size_t first, ConstMatrix hidden, std::size_t n_same = 0);
 
-  /// The head's work is reported to `meter`, which must outlive this; null: to nobody.
+  /// The work of this history's own steps is reported to `meter`, which must outlive this; null: to
+  /// nobody.
   void set_meter(WorkMeter* meter) noexcept { workspace_->set_meter(meter); }
 
-  /// Ends chains wherever they wait for weights.
+  /// Ends its own steps wherever they wait for weights.
   void set_stop(std::stop_token stop) noexcept { workspace_->set_stop(std::move(stop)); }
 
   /// Positions begin … end - 1 have no rows.
@@ -63,20 +64,27 @@ class HeadHistory {
   /// How many drafts a chain may have now: 0 while the newest pair's hidden row is missing.
   std::size_t max_chain() const noexcept;
 
-  /// Feeds every waiting row: the first draft's logits and state. Needs max_chain() > 0. If it
-  /// throws, nothing is lost.
-  models::DraftStep start_chain(models::IndexSets& sets);
-  /// One more row, made of the state the last step left and the draft it gave.
-  models::DraftStep continue_chain(std::span<const float> state,
-                                   Token draft,
-                                   models::IndexSets& sets);
-  /// Drops the rows of continue_chain().
+  /// A chain's first step feeds every waiting row and gives the first draft; needs max_chain() > 0.
+  /// A view, for the head, until stepped().
+  models::DraftSlice first_rows(models::IndexSets& sets);
+  /// A later one feeds a row made of the state the last step left and the draft it gave.
+  models::DraftSlice next_rows(Token draft, models::IndexSets& sets);
+  /// The head has done the step.
+  void stepped(const models::DraftStep& step);
+  /// Drops the rows of a step that failed, and those of next_rows(): nothing true is lost.
   void end_chain();
+
+  /// The head's step for this history alone.
+  models::DraftStep run(const models::DraftSlice& rows);
+  // Rows, run and stepped in one. If they throw, the chain has ended.
+  models::DraftStep start_chain(models::IndexSets& sets);
+  models::DraftStep continue_chain(Token draft, models::IndexSets& sets);
 
  private:
   std::size_t rows_end() const noexcept { return origin_ + n_rows_; }
   std::size_t hidden_end() const noexcept { return hidden_begin_ + hidden_.size() / d_model_; }
   ConstMatrix kept_hidden(std::size_t begin, std::size_t end) const;
+  models::DraftStep go_on(const models::DraftSlice& rows);
   void restart(std::size_t position);
   void leave_out(std::size_t end);
   void make_room(std::size_t n_new);
@@ -99,7 +107,10 @@ class HeadHistory {
   // from rows_end() on wait; one before it is kept in case the newest row has to be stepped again.
   std::vector<float> hidden_;
   std::size_t hidden_begin_ = 0;
-  std::vector<float> state_;  // of a chain: the head's own view dies at its next use
+  // Of a chain.
+  std::size_t n_first_ = 0;   // waiting rows of the first step, until it is done
+  std::vector<float> state_;  // the head's own view dies at its next use
+  Token draft_ = 0;
 };
 
 }  // namespace ft::speculation

@@ -81,8 +81,8 @@ void write_logits(const FakeModelOptions& options, std::uint64_t key, std::span<
 
 class FakeHeadWorkspace final : public models::Workspace {
  public:
-  std::vector<float> logits;
-  std::vector<float> hidden;
+  std::vector<FakeHeadResult> results;
+  std::vector<models::DraftStep> steps;  // views of them
 };
 
 }  // namespace
@@ -182,39 +182,50 @@ void FakeDraftHead::append(cache::KvCache& cache,
   n_appended_ += hidden.n_rows;
 }
 
-models::DraftStep FakeDraftHead::step(cache::KvCache& cache,
-                                      ConstMatrix hidden,
-                                      TokenSpan next_tokens,
-                                      models::IndexSets& sets,
-                                      models::Workspace& workspace) const {
-  FT_CHECK(hidden.n_rows >= 1);
-  append(cache, hidden, next_tokens, workspace);
-  n_appended_ -= hidden.n_rows;
-  n_stepped_ += hidden.n_rows;
+std::span<const models::DraftStep> FakeDraftHead::step(std::span<const models::DraftSlice> slices,
+                                                       models::Workspace& workspace) const {
+  FT_CHECK(!slices.empty());
+  auto& space = dynamic_cast<FakeHeadWorkspace&>(workspace);
+  space.results.clear();
+  n_shared_ += slices.size() > 1 ? 1 : 0;
+  for (const models::DraftSlice& slice : slices) {
+    FT_CHECK(slice.hidden.n_rows >= 1 && slice.sets->is_set == slices.front().sets->is_set);
+    append(*slice.cache, slice.hidden, slice.next_tokens, workspace);
+    n_appended_ -= slice.hidden.n_rows;
+    n_stepped_ += slice.hidden.n_rows;
+  }
   if (fails_in_ && (*fails_in_)-- == 0) {
     fails_in_.reset();
     throw IoError("fake head: planned failure");
   }
-  const FakeHeadCache::Row& row = dynamic_cast<FakeHeadCache&>(cache).rows().back();
-  if (sets.is_set != row.is_chained)
-    throw LogicError("fake head: index sets are not those of this chain");
-  sets.is_set = true;
+  for (const models::DraftSlice& slice : slices) space.results.push_back(result_of(slice));
+  space.steps.clear();
+  for (const FakeHeadResult& result : space.results)
+    space.steps.push_back({result.logits, result.hidden, result.is_finite});
+  return space.steps;
+}
 
-  auto& space = dynamic_cast<FakeHeadWorkspace&>(workspace);
+FakeHeadResult FakeDraftHead::result_of(const models::DraftSlice& slice) const {
+  const FakeHeadCache::Row& row = dynamic_cast<FakeHeadCache&>(*slice.cache).rows().back();
+  if (slice.sets->is_set != row.is_chained)
+    throw LogicError("fake head: index sets are not those of this chain");
+  slice.sets->is_set = true;
+
+  FakeHeadResult out;
   const FakeState next = advance(row.state, row.next);
   const std::uint64_t key = digest(options_, next);
   const bool is_right = mix(key, 2) % 100 < options_.head_quality.value_or(0);
-  space.logits.assign(options_.n_vocab, 0);
-  write_logits(options_, is_right ? key : ~key, space.logits);
-  space.hidden.assign(kHidden, 0);
-  write_hidden(next, true, space.hidden);
-  const bool is_spoiled = n_to_spoil_ > 0 && (spoils_in_ == 0 || spoils_in_-- == 0);
-  if (is_spoiled) {
+  out.logits.assign(options_.n_vocab, 0);
+  write_logits(options_, is_right ? key : ~key, out.logits);
+  out.hidden.assign(kHidden, 0);
+  write_hidden(next, true, out.hidden);
+  out.is_finite = n_to_spoil_ == 0 || (spoils_in_ > 0 && spoils_in_-- > 0);
+  if (!out.is_finite) {
     --n_to_spoil_;
-    for (std::vector<float>* values : {&space.logits, &space.hidden})
+    for (std::vector<float>* values : {&out.logits, &out.hidden})
       std::fill(values->begin(), values->end(), std::numeric_limits<float>::quiet_NaN());
   }
-  return {space.logits, space.hidden, !is_spoiled};
+  return out;
 }
 
 FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {

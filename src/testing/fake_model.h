@@ -8,6 +8,7 @@
 #include "models/draft_head.h"
 #include "models/model.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -88,6 +89,13 @@ class FakeWorkspace final : public models::Workspace {
   std::optional<std::size_t> nan_row;
 };
 
+/// Of one slice of a step.
+struct FakeHeadResult {
+  std::vector<float> logits;
+  std::vector<float> hidden;
+  bool is_finite = true;
+};
+
 /// Its rows are checked as they come: see FakeHeadCache.
 class FakeDraftHead final : public models::DraftHead {
  public:
@@ -99,11 +107,8 @@ class FakeDraftHead final : public models::DraftHead {
               ConstMatrix hidden,
               TokenSpan next_tokens,
               models::Workspace& workspace) const override;
-  models::DraftStep step(cache::KvCache& cache,
-                         ConstMatrix hidden,
-                         TokenSpan next_tokens,
-                         models::IndexSets& sets,
-                         models::Workspace& workspace) const override;
+  std::span<const models::DraftStep> step(std::span<const models::DraftSlice> slices,
+                                          models::Workspace& workspace) const override;
   bool wants_prompt() const noexcept override { return options_.head_wants_prompt; }
 
   /// That many steps from now one throws IoError after appending its rows.
@@ -113,15 +118,20 @@ class FakeDraftHead final : public models::DraftHead {
     spoils_in_ = n_steps;
     n_to_spoil_ = n;
   }
+  /// Steps of several sequences. Any thread.
+  std::size_t n_shared() const noexcept { return n_shared_; }
   /// Rows that came by append() and by step().
   std::size_t n_appended() const noexcept { return n_appended_; }
   std::size_t n_stepped() const noexcept { return n_stepped_; }
 
  private:
+  FakeHeadResult result_of(const models::DraftSlice& slice) const;
+
   FakeModelOptions options_;
   mutable std::optional<std::size_t> fails_in_;
   mutable std::size_t spoils_in_ = 0;
   mutable std::size_t n_to_spoil_ = 0;
+  mutable std::atomic<std::size_t> n_shared_ = 0;
   mutable std::size_t n_appended_ = 0;
   mutable std::size_t n_stepped_ = 0;
 };

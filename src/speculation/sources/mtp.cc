@@ -23,7 +23,7 @@ constexpr std::string_view kName = "mtp";
 // row spoil every later one, and each try costs a step.
 constexpr std::size_t kMaxSpoiled = 2;
 
-class MtpSource final : public DraftSource {
+class MtpSource final : public DraftSource, private HeadDrafter {
  public:
   MtpSource(const models::Model& model, const SourceContext& context)
       : taps_{static_cast<LayerIndex>(model.config().n_layers)},
@@ -39,6 +39,7 @@ class MtpSource final : public DraftSource {
 
   void observe(const Committed& committed) override;
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
+  HeadDrafter* head_drafter() noexcept override { return this; }
   std::unique_ptr<SourceState> save() const override;
   bool restore(const SourceState& state) override;
 
@@ -48,9 +49,20 @@ class MtpSource final : public DraftSource {
     std::size_t n_spoiled = 0;
   };
 
-  void run_chain(std::size_t n_drafts, const DraftRequest& request, const std::stop_token& stop);
-  bool is_good(const models::DraftStep& step);
-  bool take(const models::DraftStep& step, const DraftRequest& request);
+  /// The chain that is under way.
+  struct Chain {
+    std::size_t n_behind = 0;   // tokens that are no drafts of it: committed and ahead
+    std::size_t n_wanted = 0;   // tokens when it is complete
+    std::size_t n_stepped = 0;  // tokens that steps have been fed; 0: none was done
+    bool wants_laws = false;
+    std::uint64_t attempt = 0;
+  };
+
+  void begin(const DraftRequest& request) override;
+  std::optional<models::DraftSlice> next() override;
+  void take(const models::DraftStep& step) override;
+  Draft end() override;
+  void pick(std::span<const float> logits);
 
   std::array<LayerIndex, 1> taps_;
   bool wants_prompt_;
@@ -58,6 +70,7 @@ class MtpSource final : public DraftSource {
   HeadHistory history_;
   std::size_t n_prompt_ = 0;
   std::size_t n_spoiled_ = 0;
+  Chain chain_;
   models::IndexSets index_sets_;
   std::vector<Token> tokens_;  // committed, ahead, then the chain's drafts: what a sample looks at
   std::vector<float> laws_;    // of the drafts of the chain, if they are wanted
@@ -96,65 +109,77 @@ bool MtpSource::restore(const SourceState& state) {
 }
 
 Draft MtpSource::propose(const DraftRequest& request, std::stop_token stop) {
-  const std::size_t n_ahead = request.ahead.size();
-  const std::size_t max_chain = history_.max_chain();
-  const std::size_t n_drafts =
-      std::min(request.max_tokens, max_chain - std::min(max_chain, n_ahead));
-  if (n_drafts == 0 || n_spoiled_ == kMaxSpoiled) return {};
+  begin(request);
+  history_.set_stop(stop);
+  try {
+    while (const std::optional<models::DraftSlice> rows = next()) {
+      if (stop.stop_requested()) throw Cancelled();
+      take(history_.run(*rows));
+    }
+  } catch (...) {
+    end();
+    throw;
+  }
+  return end();
+}
+
+void MtpSource::begin(const DraftRequest& request) {
   const TokenSpan committed = history_.tokens();
   tokens_.assign(committed.begin(), committed.end());
   tokens_.insert(tokens_.end(), request.ahead.begin(), request.ahead.end());
   laws_.clear();
-  try {
-    run_chain(n_drafts, request, stop);
-  } catch (...) {
-    history_.end_chain();
-    throw;
-  }
-  history_.end_chain();
-  Draft draft;
-  draft.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(committed.size() + n_ahead),
-                      tokens_.end());
-  draft.laws = std::move(laws_);
-  return draft;
-}
-
-void MtpSource::run_chain(std::size_t n_drafts,
-                          const DraftRequest& request,
-                          const std::stop_token& stop) {
   index_sets_.positions.clear();
   index_sets_.is_set = false;
-  history_.set_stop(stop);
-  models::DraftStep step = history_.start_chain(index_sets_);
-  for (const Token token : request.ahead) {
-    if (!is_good(step)) return;
-    if (stop.stop_requested()) throw Cancelled();
-    step = history_.continue_chain(step.hidden, token, index_sets_);
-  }
-  for (std::size_t i = 1; take(step, request) && i < n_drafts; ++i) {
-    if (stop.stop_requested()) throw Cancelled();
-    step = history_.continue_chain(step.hidden, tokens_.back(), index_sets_);
+  const std::size_t n_ahead = request.ahead.size();
+  const std::size_t max_chain = n_spoiled_ == kMaxSpoiled ? 0 : history_.max_chain();
+  const std::size_t n_drafts =
+      std::min(request.max_tokens, max_chain - std::min(max_chain, n_ahead));
+  chain_ = {.n_behind = tokens_.size(),
+            .n_wanted = tokens_.size() + n_drafts,
+            .n_stepped = 0,
+            .wants_laws = request.wants_laws,
+            .attempt = request.attempt};
+}
+
+std::optional<models::DraftSlice> MtpSource::next() {
+  if (tokens_.size() == chain_.n_wanted) return std::nullopt;
+  if (chain_.n_stepped == 0) return history_.first_rows(index_sets_);
+  return history_.next_rows(tokens_[chain_.n_stepped], index_sets_);
+}
+
+// Tokens ahead are stepped over; behind them each step gives a draft. If one is no good, the drafts
+// before it stand: the text needs none.
+void MtpSource::take(const models::DraftStep& step) {
+  history_.stepped(step);
+  chain_.n_stepped = chain_.n_stepped == 0 ? history_.tokens().size() : chain_.n_stepped + 1;
+  if (!step.is_finite) {
+    ++n_spoiled_;
+    chain_.n_wanted = tokens_.size();
+  } else if (chain_.n_stepped >= chain_.n_behind) {
+    pick(step.logits);
   }
 }
 
-bool MtpSource::is_good(const models::DraftStep& step) {
-  if (!step.is_finite) ++n_spoiled_;
-  return step.is_finite;
-}
-
-// One more draft. False if the step is no good: drafts before it stand, the text needs none.
-bool MtpSource::take(const models::DraftStep& step, const DraftRequest& request) {
-  if (!is_good(step)) return false;
+void MtpSource::pick(std::span<const float> logits) {
   const sampling::History history{tokens_, n_prompt_};
-  if (!request.wants_laws) {
-    tokens_.push_back(sampler_.pick(step.logits, history));
-    return true;
+  if (!chain_.wants_laws) {
+    tokens_.push_back(sampler_.pick(logits, history));
+    return;
   }
   const std::size_t n_before = laws_.size();
-  laws_.resize(n_before + step.logits.size());
-  sampler_.probabilities(step.logits, history, std::span(laws_).subspan(n_before));
-  tokens_.push_back(sampler_.pick(step.logits, history, NoisePurpose::kDraft, request.attempt));
-  return true;
+  laws_.resize(n_before + logits.size());
+  sampler_.probabilities(logits, history, std::span(laws_).subspan(n_before));
+  tokens_.push_back(sampler_.pick(logits, history, NoisePurpose::kDraft, chain_.attempt));
+}
+
+Draft MtpSource::end() {
+  history_.end_chain();
+  Draft draft;
+  draft.tokens.assign(
+      tokens_.begin() + static_cast<std::ptrdiff_t>(std::min(chain_.n_behind, tokens_.size())),
+      tokens_.end());
+  draft.laws = std::move(laws_);
+  return draft;
 }
 
 class MtpProvider final : public DraftProvider {
