@@ -4,8 +4,9 @@
 #include "server/api_error.h"
 #include "server/generation_fields.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,7 +64,7 @@ class InputMessages {
   InputMessages(json::Writer& out, std::size_t max_depth) : out_(out), max_depth_(max_depth) {}
 
   void add_text(std::string_view role, std::string_view content) {
-    end_turn();
+    end();
     out_.begin_object().member("role", role).member("content", content).end_object();
   }
   void add_item(const json::Value& value, const std::string& path) {
@@ -86,7 +87,30 @@ class InputMessages {
     }
     item.finish();
   }
-  // Writes the assistant's message that is still open.
+  // Writes what is still open.
+  void end() {
+    end_turn();
+    end_outputs();
+  }
+
+ private:
+  struct Call {
+    std::string id;
+    std::string name;
+    json::Value arguments;
+  };
+  // What the assistant did between two messages of others.
+  struct Turn {
+    std::optional<std::string> reasoning;
+    std::optional<std::string> content;
+    std::vector<Call> calls;
+  };
+  struct Output {
+    std::size_t call = 0;  // place among all calls
+    std::string call_id;
+    std::string text;
+  };
+
   void end_turn() {
     if (!std::exchange(has_turn_, false)) return;
     const Turn turn = std::exchange(turn_, {});
@@ -104,21 +128,22 @@ class InputMessages {
     out_.member("content", turn.content.value_or(std::string())).end_object();
   }
 
- private:
-  struct Call {
-    std::string id;
-    std::string name;
-    json::Value arguments;
-  };
-  // What the assistant did between two messages of others.
-  struct Turn {
-    std::optional<std::string> reasoning;
-    std::optional<std::string> content;
-    std::vector<Call> calls;
-  };
+  // Templates tell outputs of several calls apart by their order alone: it becomes that of the
+  // calls.
+  void end_outputs() {
+    std::stable_sort(outputs_.begin(), outputs_.end(), [](const Output& a, const Output& b) {
+      return a.call < b.call;
+    });
+    for (const Output& output : outputs_) {
+      out_.begin_object().member("role", "tool").member("tool_call_id", output.call_id);
+      out_.member("content", output.text).end_object();
+    }
+    outputs_.clear();
+  }
 
   // The open message of the assistant, to which something is added that stands before its calls.
   Turn& turn_without_answer() {
+    end_outputs();
     if (turn_.content || !turn_.calls.empty()) end_turn();
     has_turn_ = true;
     return turn_;
@@ -140,14 +165,13 @@ class InputMessages {
 
   void add_reasoning(RequestFields& item) {
     item.only("encrypted_content", {}, "this server writes none: reasoning is given as text");
-    std::string text;
-    const auto read = [&](std::string_view name, std::string_view type) {
-      if (item.find(name) != nullptr) text = needed_text(item, name, {type});
+    const auto read = [&item](std::string_view name, std::string_view type) {
+      return item.find(name) == nullptr ? std::string() : needed_text(item, name, {type});
     };
-    read("summary", "summary_text");
-    read("content", "reasoning_text");
+    const std::string summary = read("summary", "summary_text");
+    const std::string text = read("content", "reasoning_text");
     Turn& turn = turn_without_answer();
-    turn.reasoning = turn.reasoning.value_or(std::string()) + text;
+    turn.reasoning = turn.reasoning.value_or(std::string()) + (text.empty() ? summary : text);
   }
 
   void add_call(RequestFields& item) {
@@ -155,7 +179,8 @@ class InputMessages {
     item.only("async", {"false"}, "calls are answered before the model goes on");
     read_caller(item);
     Call call{needed_string(item, "call_id"), needed_string(item, "name"), arguments_of(item)};
-    call_ids_.insert(call.id);
+    end_outputs();
+    calls_[call.id] = n_calls_++;
     turn_.calls.push_back(std::move(call));
     has_turn_ = true;
   }
@@ -176,7 +201,8 @@ class InputMessages {
   void add_output(RequestFields& item) {
     read_caller(item);
     const std::string& id = needed_string(item, "call_id");
-    if (!call_ids_.contains(id)) {
+    const auto call = calls_.find(id);
+    if (call == calls_.end()) {
       throw ApiError(
           item.path_of("call_id"),
           fmt::format("'{}': no function_call before it has this call_id; nothing is stored, so "
@@ -184,10 +210,8 @@ class InputMessages {
                       item.path_of("call_id")));
     }
     item.string("name");
-    const std::string output = needed_text(item, "output", {"input_text"});
     end_turn();
-    out_.begin_object().member("role", "tool").member("tool_call_id", id);
-    out_.member("content", output).end_object();
+    outputs_.push_back({call->second, id, needed_text(item, "output", {"input_text"})});
   }
 
   static void read_caller(RequestFields& item) {
@@ -201,7 +225,9 @@ class InputMessages {
   const std::size_t max_depth_;
   bool has_turn_ = false;
   Turn turn_;
-  std::set<std::string> call_ids_;
+  std::map<std::string, std::size_t> calls_;  // places by id
+  std::size_t n_calls_ = 0;
+  std::vector<Output> outputs_;  // since the last call
 };
 
 }  // namespace
@@ -221,7 +247,7 @@ void write_input_messages(json::Writer& out, RequestFields& fields, const Reques
       messages.add_item(items[i], fmt::format("input[{}]", i));
     }
   }
-  messages.end_turn();
+  messages.end();
   out.end_array();
 }
 

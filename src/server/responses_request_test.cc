@@ -87,9 +87,9 @@ TEST(ResponsesRequest, ItemsOfTheAssistantBecomeOneMessage) {
         {"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{\"x\":1}",
          "status":"completed","caller":{"type":"direct"}},
         {"type":"function_call","call_id":"call_2","name":"g","arguments":""},
-        {"type":"function_call_output","call_id":"call_1","output":"1"},
         {"type":"function_call_output","call_id":"call_2",
          "output":[{"type":"input_text","text":"2"}]},
+        {"type":"function_call_output","call_id":"call_1","output":"1"},
         {"type":"reasoning","summary":[{"type":"summary_text","text":"only"}]},
         {"role":"assistant","content":"e"},
         {"role":"assistant","content":"f"}])");
