@@ -7,7 +7,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libfmt-dev libsimdjson-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libedit-dev libboost1.81-dev)
-test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy python3-regex python3-jinja2)
+test=(libgtest-dev libgmock-dev libbenchmark-dev chromium python3 python3-numpy python3-regex python3-jinja2)
 # Node.js may come from elsewhere, with npm in its package; Debian's npm would conflict with that one.
 command -v node >/dev/null || test+=(nodejs)
 command -v npm >/dev/null || test+=(npm)

@@ -90,6 +90,8 @@ class EngineCore {
   /// Looks at the process now; the largest of all looks. The kernel keeps no peak of anonymous
   /// pages alone.
   std::uint64_t sample_peak_anonymous_bytes() noexcept;
+  /// The same look; what the process has now.
+  std::uint64_t sample_anonymous_bytes() noexcept;
   /// Between rounds, chunks and layers: gives memory back if it is short.
   void check_memory() {
     if (guard_) guard_->check();
@@ -99,8 +101,6 @@ class EngineCore {
   }
 
  private:
-  std::uint64_t sample_anonymous_bytes() noexcept;
-
   EngineParts parts_;
   std::optional<experts::RoutingMemory> routing_;  // if experts stream
   std::unique_ptr<models::Workspace> workspace_;

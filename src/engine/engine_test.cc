@@ -552,7 +552,11 @@ TEST_F(EngineOnFakeModel, TracesEveryRound) {
     // The last round may have room for its own token only; then no source is asked.
     EXPECT_EQ(lines[i].find("source")->is_null(), integer("depth") == 0);
     EXPECT_TRUE(lines[i].find("reason")->is_string());
+    const json::Value& memory = *lines[i].find("memory");
+    EXPECT_GT(memory.find("anonymous_bytes")->as_integer(""), 0);
+    EXPECT_GE(memory.find("kv_bytes")->as_integer(""), 0);
     position += integer("accepted") + 1;
+    EXPECT_EQ(integer("token"), out.ids[static_cast<std::size_t>(position - 5)]);
   }
 }
 

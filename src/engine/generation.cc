@@ -4,9 +4,9 @@
 #include "base/work_meter.h"
 #include "engine/errors.h"
 #include "engine/expert_counts.h"
+#include "engine/round_tracer.h"
 #include "engine/session.h"
 #include "engine/speculation_recorder.h"
-#include "engine/trace.h"
 #include "sampling/sampler.h"
 #include "text/detokenizer.h"
 
@@ -147,7 +147,8 @@ class Generation final : public Member {
         channel_(std::move(channel)),
         stop_(channel_->stop_token()),
         submitted_us_(submitted_us),
-        output_(core.parts(), request_) {
+        output_(core.parts(), request_),
+        tracer_(request_.trace, core) {
     if (request_.measure_work) meter_.emplace(*core.parts().clock);
   }
 
@@ -302,7 +303,7 @@ class Generation final : public Member {
     at_first_token_ = mark();
     send(output_.take({&first, 1}, 0, logits));
     core_.sample_peak_anonymous_bytes();
-    if (request_.trace) request_.trace(trace_header(*session_));
+    tracer_.begin(*session_);
   }
 
   /// What is measured of a phase: its end's values less its start's.
@@ -323,22 +324,16 @@ class Generation final : public Member {
   }
 
   void begin_round(Company company) {
-    if (request_.trace) before_round_ = core_.expert_stats();
+    tracer_.before_round();
     session_->begin_round(request_.max_tokens - output_.n_tokens(), company, stop_);
     is_round_begun_ = true;
   }
 
   void take_round(const speculation::ForwardShare& share) {
     is_round_begun_ = false;
-    const std::size_t pending_position = session_->tokens().size() - 1;
     const RoundReport report = session_->end_round(share);
     count(report);
-    if (request_.trace) {
-      request_.trace(trace_line(report,
-                                experts_between(before_round_, core_.expert_stats()),
-                                {.round = n_rounds_, .position = pending_position}));
-    }
-    ++n_rounds_;
+    tracer_.after_round(*session_, report);
     send(output_.take(session_->tokens().last(report.result.n_committed),
                       report.result.n_accepted,
                       report.result.logits));
@@ -410,14 +405,13 @@ class Generation final : public Member {
   const std::int64_t submitted_us_;
   Output output_;  // refers to request_
   SpeculationRecorder recorder_;
+  RoundTracer tracer_;  // refers to request_
   std::optional<WorkMeter> meter_;
   std::optional<Session> session_;  // from start() to the end
   bool is_over_ = false;
   bool is_round_begun_ = false;
   std::size_t n_chunk_ = 0;  // tokens of the running chunk
-  std::size_t n_rounds_ = 0;
   experts::ExpertStats at_start_;
-  experts::ExpertStats before_round_;
   Mark at_prefill_start_;
   Mark at_prefill_end_;
   Mark at_first_token_;

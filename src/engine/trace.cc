@@ -90,7 +90,8 @@ std::string trace_header(const Session& session) {
 
 std::string trace_line(const RoundReport& report,
                        const foretoken::ExpertStatistics& experts,
-                       const TracePlace& place) {
+                       const TracePlace& place,
+                       const TraceMemory& memory) {
   const speculation::RoundResult& result = report.result;
   const std::int64_t actual_us =
       result.draft_us + result.forward_us + result.verify_us + result.observe_us;
@@ -108,6 +109,7 @@ std::string trace_line(const RoundReport& report,
   for (const Token token : result.drafts) out.value(token);
   out.end_array();
   out.member("accepted", static_cast<std::uint64_t>(result.n_accepted));
+  out.member("token", place.token);
   out.member("missing_experts", experts.misses);
   out.member("predicted_us", rounded(report.plan.predicted_us));
   out.member("actual_us", actual_us);
@@ -125,7 +127,10 @@ std::string trace_line(const RoundReport& report,
   }
   write_replay(out, report);
   write_experts(out.key("experts"), experts);
-  out.end_object();
+  out.key("memory").begin_object();
+  out.member("anonymous_bytes", memory.anonymous_bytes).member("budget_bytes", memory.budget_bytes);
+  out.member("kv_bytes", memory.kv_bytes).member("expert_cache_bytes", memory.expert_cache_bytes);
+  out.end_object().end_object();
   return out.text();
 }
 

@@ -5,6 +5,7 @@
 #include "engine/session.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace ft::engine {
@@ -12,6 +13,14 @@ namespace ft::engine {
 struct TracePlace {
   std::size_t round = 0;     // from 0
   std::size_t position = 0;  // of the round's pending token
+  Token token = 0;           // the model's own, behind the accepted drafts
+};
+
+struct TraceMemory {
+  std::uint64_t anonymous_bytes = 0;  // of the process, a moment ago
+  std::uint64_t budget_bytes = 0;     // 0: no bound was set
+  std::uint64_t kv_bytes = 0;         // used by the request, drafts included
+  std::uint64_t expert_cache_bytes = 0;
 };
 
 /// The first line: who may draft, and the planner's options.
@@ -20,6 +29,7 @@ std::string trace_header(const Session& session);
 /// `experts`: what the round asked of the store.
 std::string trace_line(const RoundReport& report,
                        const foretoken::ExpertStatistics& experts,
-                       const TracePlace& place);
+                       const TracePlace& place,
+                       const TraceMemory& memory);
 
 }  // namespace ft::engine

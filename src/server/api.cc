@@ -4,6 +4,7 @@
 #include "json/json.h"
 #include "server/anthropic_request.h"
 #include "server/openai_request.h"
+#include "server/page_assets.h"
 #include "server/request_fields.h"
 #include "server/responses_reply.h"
 
@@ -21,6 +22,7 @@
 namespace ft::server {
 namespace {
 
+constexpr std::string_view kPage = "/";
 constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
@@ -32,8 +34,9 @@ struct Route {
   /// Of generations.
   const Dialect& (*dialect)() = nullptr;
 };
-constexpr std::array<Route, 10> kRoutes = {
-    {{"/health", "GET", false},
+constexpr std::array<Route, 11> kRoutes = {
+    {{kPage, "GET", false},
+     {"/health", "GET", false},
      {"/metrics", "GET", true},
      {kModels, "GET", true},
      {"/v1/chat/completions", "POST", true, openai_chat_dialect},
@@ -45,6 +48,7 @@ constexpr std::array<Route, 10> kRoutes = {
      {"/detokenize", "POST", true}}};
 
 const Route* find_route(std::string_view path) {
+  if (is_page_path(path)) path = kPage;
   if (path.starts_with(kModels) && path.size() > kModels.size() && path[kModels.size()] == '/') {
     path = kModels;
   }
@@ -206,6 +210,7 @@ void Api::handle(const Request& request, Reply& reply) {
 }
 
 Response Api::get(const RequestHead& head) {
+  if (is_page_path(head.path)) return page_response(head);
   Response out;
   if (head.path == "/health") {
     out.body = R"({"status":"ok"})";

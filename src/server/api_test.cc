@@ -92,6 +92,43 @@ TEST_F(ApiTest, ChatStreamIsWhatTheSdkExpects) {
   EXPECT_EQ(events[6], "[DONE]");
 }
 
+TEST_F(ApiTest, StreamHasRoundsIfTheyAreAskedFor) {
+  const auto events =
+      stream("/v1/chat/completions",
+             "{" + kChat + R"(,"stream":true,"stream_options":{"include_rounds":true}})");
+  std::size_t n_rounds = 0;
+  for (const std::string& text : events) {
+    const std::size_t at =
+        text.find(R"("choices":[],"foretoken":{"index":0,"rounds":[{"round":4,)");
+    if (at == std::string::npos) continue;
+    const json::Value chunk = json::parse(text, "chunk");
+    n_rounds += chunk.find("foretoken")->find("rounds")->as_array("").size();
+  }
+  EXPECT_EQ(n_rounds, 4U);  // one per token of the fake, the end of the text included
+  EXPECT_THAT(events[events.size() - 2], HasSubstr(R"("finish_reason":"stop")"));
+  post("/v1/chat/completions", "{" + kChat + "}");
+  EXPECT_FALSE(backend_.requests().back().trace);
+}
+
+TEST_F(ApiTest, ServesItsPageToAnybodyWhoMayAskAtAll) {
+  Api guarded(backend_, with_key(), std::make_shared<const SteadyClock>());
+  EXPECT_FALSE(guarded.answer_head(head("GET", "/")).has_value());
+  RequestHead asked = head("GET", "/page/main.js");
+  const Response script = answer(asked);
+  EXPECT_EQ(script.status, 200);
+  EXPECT_EQ(script.content_type, "text/javascript; charset=utf-8");
+  EXPECT_EQ(script.headers[0].first, "ETag");
+  asked.if_none_match = script.headers[0].second;
+  EXPECT_EQ(answer(asked).status, 304);
+  EXPECT_EQ(answer(asked).body, "");
+  for (const char* path : {"/page/", "/page/nothing.js", "/page/../page/main.js", "/index.html"}) {
+    EXPECT_EQ(answer(head("GET", path)).status, 404) << path;
+  }
+  EXPECT_EQ(answer(head("POST", "/")).status, 405);
+  asked.host = "elsewhere.example";
+  EXPECT_EQ(answer(asked).status, 403);
+}
+
 TEST_F(ApiTest, StreamWithoutUsageHasNoUsageChunk) {
   const auto events = stream("/v1/completions", R"({"prompt":"x","stream":true})");
   ASSERT_EQ(events.size(), 5U);

@@ -60,6 +60,10 @@ class ReplyWriter {
   /// Before anything was generated. `n_choices`: of all prompts.
   virtual std::string begin(std::size_t n_choices) = 0;
   virtual std::string part(std::size_t choice, const ReplyPart& part) = 0;
+  /// Rounds of decoding, as lines of a trace, for requests that include them.
+  virtual std::string rounds(std::size_t /*choice*/, std::span<const std::string> /*trace_lines*/) {
+    return {};
+  }
   virtual std::string end_choice(const Choice& choice) = 0;
   /// After the last choice.
   virtual std::string end(std::span<const Choice> choices) = 0;

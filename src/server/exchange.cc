@@ -15,6 +15,8 @@ std::string_view reason_phrase(int status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -48,12 +50,15 @@ std::string head(int status,
                  const ReplyFrame& frame) {
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
   if (!content_type.empty()) out += fmt::format("Content-Type: {}\r\n", content_type);
-  for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
-  out += fmt::format(
-      "X-Request-Id: {}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
-      "Connection: {}\r\n",
-      frame.request_id,
-      frame.keeps_alive ? "keep-alive" : "close");
+  bool tells_caching = false;
+  for (const auto& [name, value] : headers) {
+    out += fmt::format("{}: {}\r\n", name, value);
+    tells_caching = tells_caching || name == "Cache-Control";
+  }
+  if (!tells_caching) out += "Cache-Control: no-store\r\n";
+  out += fmt::format("X-Request-Id: {}\r\nX-Content-Type-Options: nosniff\r\nConnection: {}\r\n",
+                     frame.request_id,
+                     frame.keeps_alive ? "keep-alive" : "close");
   return out;
 }
 
@@ -64,7 +69,8 @@ std::string response_head(const Response& response, const ReplyFrame& frame) {
                          response.body.empty() ? std::string_view() : response.content_type,
                          response.headers,
                          frame);
-  if (response.status != 204) out += fmt::format("Content-Length: {}\r\n", response.body.size());
+  if (response.status != 204 && response.status != 304)
+    out += fmt::format("Content-Length: {}\r\n", response.body.size());
   return out + "\r\n";
 }
 

@@ -17,6 +17,16 @@
 
 namespace ft::server {
 
+// A line as the engine traces rounds, and what no round is.
+inline constexpr std::string_view kTraceLine =
+    R"({"round":4,"position":20,"source":"mtp+ngram","depth":4,"drafts":[0,1,2],"accepted":1,)"
+    R"("token":2,"predicted_us":9,"actual_us":10,"reason":"best","draft_us":1,"forward_us":6,)"
+    R"("verify_us":2,"observe_us":1,"regret_us":null,"asked":[[3,2],[1,1]],"stall_us":5,)"
+    R"("experts":{"mode":"stream","hits":7,"misses":3,"hit_rate":0.7,"bytes_read":4096,)"
+    R"("stall_ms":0.005,"trunk":{}},"memory":{"anonymous_bytes":9,"budget_bytes":0,)"
+    R"("kv_bytes":2,"expert_cache_bytes":3}})";
+inline constexpr std::string_view kTraceHeader = R"({"plan":{"sources":["mtp","ngram"]}})";
+
 /// Says its words one by one, each a token; the last is the end of text. Ids are places in the
 /// list. With `is_endless` it never ends by itself.
 class FakeBackend final : public Backend {
@@ -126,6 +136,7 @@ class FakeBackend final : public Backend {
         ++n_;
         tokens.ids = {is_end ? 99 : static_cast<foretoken::Token>(word)};
         if (!is_end) tokens.text = backend_.words[word];
+        if (request_.trace) request_.trace(kTraceLine);
         if (request_.logprobs) {
           tokens.logprobs.push_back({{tokens.ids[0], -0.5F}, {{tokens.ids[0], -0.5F}}});
         }

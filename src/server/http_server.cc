@@ -96,6 +96,7 @@ RequestHead head_of(const Parser& parser, const std::string& own_id) {
   head.authorization = text_of(fields[http::field::authorization]);
   head.api_key = text_of(fields["X-Api-Key"]);
   head.content_type = text_of(fields[http::field::content_type]);
+  head.if_none_match = text_of(fields[http::field::if_none_match]);
   return head;
 }
 

@@ -22,6 +22,7 @@ struct RequestHead {
   std::string authorization;
   std::string api_key;  // x-api-key
   std::string content_type;
+  std::string if_none_match;
 };
 
 struct Request {

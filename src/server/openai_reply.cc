@@ -3,6 +3,7 @@
 #include "server/dialect.h"
 #include "server/openai_request.h"
 #include "server/reply_timings.h"
+#include "server/round_feed.h"
 #include "server/token_logprobs.h"
 
 #include <algorithm>
@@ -160,6 +161,16 @@ class OpenAiWriter : public ReplyWriter {
     write_usage(out, choices, choices_per_prompt_);
     out.end_object();
     return event(out.text()) + event("[DONE]");
+  }
+
+  std::string rounds(std::size_t choice, std::span<const std::string> trace_lines) override {
+    json::Writer out;
+    begin_object(out, chunk_object());
+    out.key("choices").begin_array().end_array().key("foretoken").begin_object();
+    out.member("index", static_cast<std::uint64_t>(choice)).key("rounds");
+    write_rounds(out, trace_lines, token_text_);
+    out.end_object().end_object();
+    return event(out.text());
   }
 
   std::string error(const ApiError& error) override { return event(error_json(error)); }

@@ -55,6 +55,7 @@ void read_stream(RequestFields& fields, TextRequest& out) {
   if (!out.is_stream) throw ApiError("stream_options", "'stream_options' needs 'stream': true");
   RequestFields options(*fields.find("stream_options"), "stream_options");
   out.includes_usage = options.boolean("include_usage").value_or(false);
+  out.includes_rounds = options.boolean("include_rounds").value_or(false);
   options.only("include_obfuscation", {"false"}, "streams are not padded");
   options.finish();
 }

@@ -84,6 +84,7 @@ ReplyRun::ReplyRun(const ReplyPlan& plan, Backend& backend, Metrics& metrics, co
       metrics_(metrics),
       clock_(clock),
       generations_(plan.n_choices()),
+      feeds_(plan.n_choices()),
       submitted_us_(clock.now_us()) {
   if (plan.request.max_tokens == std::size_t{0}) return;  // an echo alone
   const std::uint64_t drawn = plan.request.n > 1 ? engine::draw_seed() : 0;
@@ -91,6 +92,10 @@ ReplyRun::ReplyRun(const ReplyPlan& plan, Backend& backend, Metrics& metrics, co
     foretoken::GenerationRequest request = plan.generations[plan.prompt_of(i)];
     if (plan.request.n > 1) {
       request.sampling.seed = request.sampling.seed.value_or(drawn) + i % plan.request.n;
+    }
+    if (plan.request.includes_rounds) {
+      feeds_[i] = std::make_shared<RoundFeed>();
+      request.trace = [feed = feeds_[i]](std::string_view line) { feed->add(line); };
     }
     generations_[i] = backend_.submit(std::move(request));
   }
@@ -184,6 +189,9 @@ Choice ReplyRun::run_choice(std::size_t index, Stream* stream) {
       auto& tokens = std::get<foretoken::CommittedTokens>(*event);
       measured.on_tokens(tokens.ids.size());
       add(index, part_of(std::move(tokens), splitter.get()), out, stream);
+      if (stream != nullptr && feeds_[index]) {
+        send_rounds(index, feeds_[index]->take(clock_.now_us()), *stream);
+      }
     }
   }
   if (!is_complete || out.completion.finish_reason == foretoken::FinishReason::kCancelled) {
@@ -197,10 +205,17 @@ Choice ReplyRun::run_choice(std::size_t index, Stream* stream) {
     out.n_reasoning_tokens = splitter->n_reasoning_tokens();
   }
   if (stream != nullptr) {
+    if (feeds_[index]) send_rounds(index, feeds_[index]->take_rest(), *stream);
     const std::lock_guard lock(stream->mutex);
     stream->reply.write(stream->writer.end_choice(out));
   }
   return out;
+}
+
+void ReplyRun::send_rounds(std::size_t index, std::span<const std::string> lines, Stream& stream) {
+  if (lines.empty()) return;
+  const std::lock_guard lock(stream.mutex);
+  stream.reply.write(stream.writer.rounds(index, lines));
 }
 
 void ReplyRun::on_progress(const foretoken::PrefillProgress& progress, Stream& stream) const {

@@ -7,6 +7,7 @@
 #include "server/dialect.h"
 #include "server/http_types.h"
 #include "server/metrics.h"
+#include "server/round_feed.h"
 #include "server/text_request.h"
 
 #include <cstddef>
@@ -50,6 +51,7 @@ class ReplyRun {
   std::vector<Choice> run(const Reply& reply, Stream* stream);
   void run_each(const std::function<void(std::size_t)>& work);
   Choice run_choice(std::size_t index, Stream* stream);
+  void send_rounds(std::size_t index, std::span<const std::string> lines, Stream& stream);
   void on_progress(const foretoken::PrefillProgress& progress, Stream& stream) const;
   void add(std::size_t index, ReplyPart part, Choice& choice, Stream* stream);
   ReplyPart part_of(foretoken::CommittedTokens tokens, ReplySplitter* splitter) const;
@@ -60,6 +62,9 @@ class ReplyRun {
   Metrics& metrics_;
   const Clock& clock_;
   std::vector<std::unique_ptr<Generation>> generations_;  // by choice; nullptr: nothing to generate
+  // By choice; nullptr: the request wants none. The engine may trace for a moment longer than it is
+  // read.
+  std::vector<std::shared_ptr<RoundFeed>> feeds_;
   std::int64_t submitted_us_;
 };
 

@@ -34,7 +34,8 @@ struct TextRequest {
   std::optional<std::size_t> usual_max_tokens;  // where the server has none; unset: the context
   std::size_t n = 1;
   bool is_stream = false;
-  bool includes_usage = false;  // in a stream; else it is always there
+  bool includes_usage = false;   // in a stream; else it is always there
+  bool includes_rounds = false;  // in a stream
   std::string prediction;
   std::string prompt_param = "messages";  // errors about the prompt name it
   // Of a chat.
