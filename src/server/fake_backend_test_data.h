@@ -5,6 +5,7 @@
 #include "server/http_types.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -46,6 +47,9 @@ class FakeBackend final : public Backend {
   int n_meeting = 0;            // so many wait for each other before their first word
   std::atomic<int> n_met = 0;
   int failing = -1;  // which of the requests has no model to run
+  // A word takes that many layers; a generation that was cancelled ends after its layer.
+  std::chrono::milliseconds layer_time{0};
+  int n_layers = 1;
 
   std::unique_ptr<Generation> submit(foretoken::GenerationRequest request) override {
     const std::lock_guard lock(mutex_);
@@ -126,6 +130,9 @@ class FakeBackend final : public Backend {
       if (n_ == 0) {
         ++backend_.n_met;
         while (backend_.n_met < backend_.n_meeting) std::this_thread::yield();
+      }
+      for (int i = 0; i < backend_.n_layers && !is_cancelled_; ++i) {
+        if (backend_.layer_time.count() > 0) std::this_thread::sleep_for(backend_.layer_time);
       }
       const bool is_cancelled = is_cancelled_;
       const std::size_t n_words = backend_.words.size();

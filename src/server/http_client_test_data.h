@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <netinet/in.h>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
@@ -41,6 +44,26 @@ class TestClient {
   bool is_connected() const { return is_connected_; }
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
+  /// A close that the other side takes for a broken connection.
+  void reset() {
+    const linger at_once{1, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close();
+  }
+  void half_close() { ::shutdown(socket_, SHUT_WR); }
+  /// Sends what can be sent at once and returns how much; nullopt: the other side has gone.
+  std::optional<std::size_t> try_send(std::string_view text) {
+    const ssize_t n = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN) return 0;
+    return std::nullopt;
+  }
+  /// Throws away up to `n` bytes that are there. False: the other side has gone.
+  bool skip(std::size_t n) {
+    std::string bytes(n, '\0');
+    const ssize_t got = ::recv(socket_, bytes.data(), n, MSG_DONTWAIT);
+    return got > 0 || (got < 0 && errno == EAGAIN);
   }
   void send(std::string_view text) {
     while (!text.empty()) {

@@ -8,23 +8,27 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ft::server {
 
-/// Counts of durations, in seconds.
+/// Counts of values up to each of some bounds.
 class Histogram {
  public:
-  static constexpr std::array<double, 14> kBounds = {
-      0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600};
-  void add(double seconds);
+  /// Ascending; they must outlive this object.
+  explicit Histogram(std::span<const double> bounds)
+      : bounds_(bounds), counts_(bounds.size() + 1) {}
+  void add(double value);
   /// Lines of the text format.
   void write(std::string& out, std::string_view name, std::string_view labels) const;
 
  private:
-  std::array<std::uint64_t, kBounds.size() + 1> counts_{};
+  std::span<const double> bounds_;
+  std::vector<std::uint64_t> counts_;  // the last: of larger values
   double sum_ = 0;
 };
 
@@ -48,6 +52,26 @@ class Metrics {
   std::string text(std::size_t n_connections, std::size_t context) const;
 
  private:
+  struct Tier {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    std::uint64_t bytes_read = 0;
+    std::uint64_t n_slots = 0;  // at the end of the last generation
+  };
+  static const std::array<double, 14> kSeconds;
+  static const std::array<double, 20> kTokens;
+
+  static void count(Tier& tier, const foretoken::ExpertTierStatistics& statistics);
+  void count(const foretoken::SpeculationStatistics& speculation);
+  void count_times(const foretoken::Completion& completion);
+  void write_load(std::string& out, std::size_t n_connections, std::size_t context) const;
+  void write_requests(std::string& out) const;
+  void write_speculation(std::string& out) const;
+  void write_experts(std::string& out) const;
+  void write_memory(std::string& out) const;
+  void write_histograms(std::string& out) const;
+  std::string model_label() const;
+
   mutable std::mutex mutex_;
   const std::string model_;
   std::uint64_t n_waiting_ = 0;
@@ -59,14 +83,24 @@ class Metrics {
   std::uint64_t n_drafts_ = 0;
   std::uint64_t n_draft_tokens_ = 0;
   std::uint64_t n_accepted_tokens_ = 0;
-  std::uint64_t n_expert_hits_ = 0;
-  std::uint64_t n_expert_misses_ = 0;
-  std::uint64_t n_expert_bytes_ = 0;
   std::vector<std::uint64_t> accepted_per_position_;
-  std::map<std::string, std::uint64_t> finished_;
+  std::map<std::string, foretoken::SourceStatistics> sources_;
+  Tier trunk_;
+  Tier draft_;
+  double stall_seconds_ = 0;
+  foretoken::MemoryUse memory_;  // of the last generation
+  // vLLM's reasons are there from the start, so that rates of them have a beginning.
+  std::map<std::string, std::uint64_t> finished_ = {
+      {"stop", 0}, {"length", 0}, {"cancelled", 0}, {"error", 0}};
   std::map<int, std::uint64_t> responses_;
-  Histogram first_token_;
-  Histogram inter_token_;
+  Histogram first_token_{kSeconds};
+  Histogram inter_token_{kSeconds};
+  Histogram queue_{kSeconds};
+  Histogram prefill_{kSeconds};
+  Histogram decode_{kSeconds};
+  Histogram whole_{kSeconds};
+  Histogram prompt_tokens_{kTokens};
+  Histogram generated_tokens_{kTokens};
 };
 
 }  // namespace ft::server
