@@ -8,6 +8,8 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,32 +49,70 @@ std::vector<foretoken::Token> prompt(const foretoken::Engine& engine, std::size_
   }
 }
 
-void run(foretoken::Engine& engine, const Options& options, Case& one) {
-  std::vector<foretoken::TokenStream> streams;
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < one.n_sessions; ++i) {
-    foretoken::GenerationRequest request;
-    request.prompt = prompt(engine, i);
-    request.max_tokens = options.n_tokens;
-    request.sampling.temperature = options.temperature;
-    request.sampling.seed = i;
-    request.ignore_eos = true;
-    request.speculate = {one.source};
-    request.draft_tokens = options.draft_tokens;
-    streams.push_back(engine.submit(request));
-  }
-  double n_tokens = 0;
-  double n_rounds = 0;
-  for (foretoken::TokenStream& stream : streams) {
-    while (const auto event = stream.next()) {
-      const auto* completion = std::get_if<foretoken::Completion>(&*event);
-      if (completion == nullptr) continue;
-      n_tokens += static_cast<double>(completion->usage.completion_tokens);
-      n_rounds += static_cast<double>(completion->speculation.rounds);
+using Clock = std::chrono::steady_clock;
+
+/// What became of one request.
+struct Reply {
+  std::vector<std::pair<Clock::time_point, std::size_t>> tokens;  // when they came, how many
+  std::size_t n_rounds = 0;
+};
+
+Reply collect(foretoken::TokenStream& stream) {
+  Reply reply;
+  while (const auto event = stream.next()) {
+    if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&*event)) {
+      reply.tokens.emplace_back(Clock::now(), tokens->ids.size());
+    } else if (const auto* completion = std::get_if<foretoken::Completion>(&*event)) {
+      reply.n_rounds = completion->speculation.rounds;
     }
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  one.rates.push_back(n_tokens / took.count());
+  return reply;
+}
+
+foretoken::GenerationRequest request(const foretoken::Engine& engine,
+                                     const Options& options,
+                                     const std::string& source,
+                                     std::size_t i) {
+  foretoken::GenerationRequest out;
+  out.prompt = prompt(engine, i);
+  out.max_tokens = options.n_tokens;
+  out.sampling.temperature = options.temperature;
+  out.sampling.seed = i;
+  out.ignore_eos = true;
+  out.speculate = {source};
+  out.draft_tokens = options.draft_tokens;
+  return out;
+}
+
+/// Counts while all sessions decode: from the last first token to the first end.
+void run(foretoken::Engine& engine, const Options& options, Case& one) {
+  std::vector<Reply> replies(one.n_sessions);
+  {
+    std::vector<std::jthread> readers;
+    for (std::size_t i = 0; i < one.n_sessions; ++i) {
+      readers.emplace_back(
+          [&reply = replies[i],
+           stream = engine.submit(request(engine, options, one.source, i))]() mutable {
+            reply = collect(stream);
+          });
+    }
+  }
+  Clock::time_point begin = Clock::time_point::min();
+  Clock::time_point end = Clock::time_point::max();
+  double n_tokens = 0;
+  double n_rounds = 0;
+  for (const Reply& reply : replies) {
+    begin = std::max(begin, reply.tokens.front().first);
+    end = std::min(end, reply.tokens.back().first);
+    n_tokens += static_cast<double>(options.n_tokens);
+    n_rounds += static_cast<double>(reply.n_rounds);
+  }
+  std::size_t n_counted = 0;
+  for (const Reply& reply : replies) {
+    for (const auto& [at, n] : reply.tokens) n_counted += at > begin && at <= end ? n : 0;
+  }
+  const std::chrono::duration<double> took = end - begin;
+  one.rates.push_back(static_cast<double>(n_counted) / took.count());
   one.tokens_per_round = n_tokens / std::max(n_rounds, 1.0);
 }
 

@@ -184,7 +184,8 @@ void Batch::run(std::span<const Entrant> entrants, const std::stop_token& stop) 
        .workspace = core_.workspace(),
        .clock = *core_.parts().clock,
        .store = core_.parts().store.get(),
-       .meter = entrants.size() == 1 ? entrants.front().member->meter() : nullptr},
+       .meter = entrants.size() == 1 ? entrants.front().member->meter() : nullptr,
+       .costs = &costs_},
       parts,
       stop);
   for (std::size_t i = 0; i < entrants.size(); ++i) entrants[i].member->take(forward.share(i));

@@ -101,6 +101,7 @@ class Batch {
 
   EngineCore& core_;
   BatchLimits limits_;
+  speculation::ForwardCosts costs_;
   std::vector<Entrant> entrants_;   // of the running step
   const Member* first_ = nullptr;   // of the next step; never dereferenced
   const Member* missed_ = nullptr;  // the first that had no room in this one

@@ -28,6 +28,9 @@ constexpr double kMaxExcess = 0.25;
 constexpr double kDoubt = 0.08;
 constexpr double kFade = 0.99;
 
+// That a curve tells apart.
+constexpr std::size_t kMaxRows = kMaxDraftTokens + 1;
+
 // Octaves are counted in units of so many positions: below one of them the context hardly costs.
 constexpr std::size_t kContextUnit = 512;
 
@@ -125,6 +128,19 @@ CostCurve CostCurve::young() const {
   out.covariance_ *= factor;
   out.var_slope_ *= factor;
   return out;
+}
+
+void ForwardCosts::observe(std::size_t n_rows, double forward_us) {
+  if (n_rows <= kMaxRows) curve_.observe(n_rows, forward_us);
+}
+
+double ForwardCosts::fixed_part(std::size_t n_rows) const {
+  if (curve_.is_empty()) return 0;
+  const double fixed_us = curve_.predict(0);
+  const std::size_t n_known = std::min(n_rows, kMaxRows);
+  const double rows_us = std::max(curve_.predict(n_known) - fixed_us, 0.0) *
+                         static_cast<double>(n_rows) / static_cast<double>(n_known);
+  return fixed_us / (fixed_us + rows_us);
 }
 
 void ContextCosts::observe(std::size_t context, std::size_t n, double cost_us) {

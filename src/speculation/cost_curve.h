@@ -56,6 +56,23 @@ class CostCurve {
   double var_slope_ = 0;
 };
 
+/// Of a forward by its rows, before more than one number of them is measured. Low: what looks cheap
+/// is tried, and one round corrects it.
+inline constexpr CostCurve::Prior kForwardPrior{.slope = 0.15, .deviation = 0.2};
+
+/// What of a forward's time is that of its rows, and what it takes to pass through the weights,
+/// however many rows there are.
+class ForwardCosts {
+ public:
+  /// A forward in which every row has logits.
+  void observe(std::size_t n_rows, double forward_us);
+  /// The part of the time of n_rows >= 1 that no row adds, 0 ... 1.
+  double fixed_part(std::size_t n_rows) const;
+
+ private:
+  CostCurve curve_{kForwardPrior};
+};
+
 /// One CostCurve per octave of the context: attention and the indexer read what is in the cache. An
 /// octave that was never measured is believed to cost what the latest one does.
 class ContextCosts {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ft::speculation {
 namespace {
@@ -55,12 +56,9 @@ std::uint64_t missing_bytes(const experts::ExpertStats& before, const experts::E
   return (n_missed - std::min(n_missed, n_cached)) * after.trunk.slot_bytes;
 }
 
-// In doubles: bytes times rows may not fit.
 template <typename Number>
-Number part_of(Number all, std::size_t n_rows, std::size_t n_all) {
-  if (n_rows == n_all) return all;
-  return static_cast<Number>(static_cast<double>(all) * static_cast<double>(n_rows) /
-                             static_cast<double>(n_all));
+Number part_of(Number all, double part) {
+  return static_cast<Number>(std::llround(static_cast<double>(all) * part));
 }
 
 }  // namespace
@@ -87,7 +85,7 @@ SharedForward::SharedForward(const ForwardContext& context,
   missing_bytes_ = missing_bytes(before, after);
   stall_us_ = after.stall_us - before.stall_us;
   share_out(out, parts);
-  share_costs(parts);
+  share_costs(context.costs, parts);
 }
 
 void SharedForward::share_out(const models::ForwardOutput& out,
@@ -107,14 +105,22 @@ void SharedForward::share_out(const models::ForwardOutput& out,
   }
 }
 
-void SharedForward::share_costs(std::span<const ForwardPart> parts) {
+void SharedForward::share_costs(ForwardCosts* costs, std::span<const ForwardPart> parts) {
   std::size_t n_all = 0;
-  for (const ForwardPart& part : parts) n_all += part.slice.tokens.size();
+  bool has_all_logits = true;
+  for (const ForwardPart& part : parts) {
+    n_all += part.slice.tokens.size();
+    has_all_logits &= part.slice.n_logits == part.slice.tokens.size();
+  }
+  const double fixed = costs != nullptr ? costs->fixed_part(n_all) : 0;
+  if (costs != nullptr && has_all_logits) costs->observe(n_all, static_cast<double>(forward_us_));
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t n_rows = parts[i].slice.tokens.size();
-    shares_[i].forward_us = part_of(forward_us_, n_rows, n_all);
-    shares_[i].stall_us = part_of(stall_us_, n_rows, n_all);
-    shares_[i].missing_bytes = part_of(missing_bytes_, n_rows, n_all);
+    const auto n_rows = static_cast<double>(parts[i].slice.tokens.size());
+    const double part = fixed / static_cast<double>(parts.size()) +
+                        (1 - fixed) * n_rows / static_cast<double>(n_all);
+    shares_[i].forward_us = part_of(forward_us_, part);
+    shares_[i].stall_us = part_of(stall_us_, part);
+    shares_[i].missing_bytes = part_of(missing_bytes_, part);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/work_meter.h"
 #include "experts/expert_store.h"
 #include "models/model.h"
+#include "speculation/cost_curve.h"
 #include "tensor/matrix.h"
 
 #include <cstddef>
@@ -30,8 +31,8 @@ struct ForwardShare {
   ConstMatrix logits;                  // of its last n_logits rows
   std::span<const LayerIndex> layers;  // all taps of the forward, ascending; dies with the forward
   std::vector<ConstMatrix> taps;       // by layer, its own rows
-  // What the forward took; of a shared one, the part that its rows are of all rows: together the
-  // sharers pay for it once.
+  // What the forward took; of a shared one, an equal part of what no row adds and, of the rest,
+  // what its rows are of all rows: together the sharers pay for it once.
   std::int64_t forward_us = 0;
   std::int64_t stall_us = 0;        // of it: computing waited for experts
   std::uint64_t missing_bytes = 0;  // of the experts that had to be read
@@ -44,6 +45,8 @@ struct ForwardContext {
   const Clock& clock;
   const experts::ExpertStore* store = nullptr;  // null: experts are resident
   WorkMeter* meter = nullptr;                   // told of the work; null: nobody is
+  ForwardCosts* costs = nullptr;                // of forwards on this machine, which this one adds
+                                                // to; null: nothing is known of them
 };
 
 /// One forward for all its parts.
@@ -61,7 +64,7 @@ class SharedForward {
 
  private:
   void share_out(const models::ForwardOutput& out, std::span<const ForwardPart> parts);
-  void share_costs(std::span<const ForwardPart> parts);
+  void share_costs(ForwardCosts* costs, std::span<const ForwardPart> parts);
 
   std::vector<LayerIndex> layers_;
   std::vector<ForwardShare> shares_;

@@ -9,10 +9,7 @@ namespace {
 
 // Rounds without drafts at the start: all else is compared with them, and the first is cold.
 constexpr std::uint32_t kBaselineRounds = 2;
-// A further row of a forward and a draft, as shares of a one-row forward, before either is
-// measured. Low: what looks cheap is tried, and one round corrects it.
-constexpr double kPriorRowCost = 0.15;
-constexpr double kRowCostDeviation = 0.2;
+// A draft as a share of a one-row forward before it is measured. Low, as kForwardPrior.
 constexpr double kPriorDraftCost = 0.1;
 
 // The first measurement of a source's drafts may have found cold memory: it is believed up to a
@@ -65,7 +62,7 @@ std::optional<double> missing_bytes(const PlanInputs& inputs, std::size_t n_draf
 RoundPlanner::RoundPlanner(std::size_t n_sources, PlannerOptions options)
     : options_(options),
       sources_(n_sources),
-      rest_cost_({.slope = kPriorRowCost, .deviation = kRowCostDeviation}),
+      rest_cost_(kForwardPrior),
       hindsight_(options.max_depth) {
   const std::size_t deepest = std::max(options_.max_depth, options_.fixed_depth.value_or(0));
   if (deepest > kMaxDraftTokens) {
@@ -170,7 +167,7 @@ double RoundPlanner::doubt_us(const PlanInputs& inputs, std::size_t n_drafts) co
 }
 
 double RoundPlanner::rest_us(const PlanInputs& inputs, std::size_t n_drafts) const {
-  if (rest_cost_.is_empty()) return 1 + kPriorRowCost * static_cast<double>(n_drafts);
+  if (rest_cost_.is_empty()) return 1 + kForwardPrior.slope * static_cast<double>(n_drafts);
   const double compute_us = rest_cost_.at(inputs.context).predict(n_drafts + 1);
   const std::optional<double> bytes = missing_bytes(inputs, n_drafts);
   return compute_us + (bytes ? read_cost_.stall_us(n_drafts + 1, *bytes) : 0);
