@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -155,6 +157,50 @@ TEST(Serve, SessionsThatRunTogetherGetTheTextsTheyGetAlone) {
     EXPECT_EQ(text_of(together[seed].read_reply()), alone[seed]) << seed;
   server.interrupt();
   EXPECT_EQ(server.finish().status, 0);
+}
+
+TEST(Serve, LogsRequestsButNoTextAndNoKey) {
+  Program server({"serve",
+                  "--port",
+                  "0",
+                  "--api-key",
+                  "k-secret",
+                  "--context",
+                  "256",
+                  "--log-format",
+                  "json"});
+  server::TestClient client(port_of(server));
+  const std::string body = R"({"prompt":"Once upon a time","max_tokens":8,"temperature":0})";
+  client.send(
+      fmt::format("POST /v1/completions?k-secret HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: "
+                  "mine\r\nAuthorization: Bearer k-secret\r\nContent-Length: {}\r\n\r\n{}",
+                  body.size(),
+                  body));
+  const std::string text = text_of(client.read_reply());
+  client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: k-wrong\r\n\r\n");
+  EXPECT_THAT(client.read_reply(), StartsWith("HTTP/1.1 401"));
+  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.read_reply();  // what was asked before is in the log now
+  server.interrupt();
+  const ProgramResult result = server.finish();
+  std::vector<json::Value> lines;
+  for (std::istringstream in(result.err); !in.eof();) {
+    std::string line;
+    if (std::getline(in, line)) lines.push_back(json::parse(line, "log line"));
+  }
+  const auto text_at = [&](std::size_t i, std::string_view key) {
+    return lines.at(i).find(key)->as_string("");
+  };
+  ASSERT_EQ(lines.size(), 4U) << result.err;
+  EXPECT_THAT(text_at(0, "message"), StartsWith("serving 'glm-mini' on http://127.0.0.1:"));
+  EXPECT_EQ(text_at(1, "id"), "mine");
+  EXPECT_EQ(text_at(1, "path"), "/v1/completions");
+  EXPECT_EQ(lines[1].find("completion_tokens")->as_integer(""), 8);
+  EXPECT_EQ(text_at(1, "finish_reason"), "length");
+  EXPECT_EQ(text_at(2, "level"), "warning");
+  EXPECT_EQ(lines[2].find("status")->as_integer(""), 401);
+  for (const std::string& hidden : {text, std::string("Once"), std::string("k-")})
+    EXPECT_EQ(result.err.find(hidden), std::string::npos) << hidden;
 }
 
 TEST(Serve, RefusesToLetOthersInWithoutAKey) {

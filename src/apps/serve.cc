@@ -11,6 +11,7 @@
 #include "server/api.h"
 #include "server/backend.h"
 #include "server/http_server.h"
+#include "server/log.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -43,6 +45,8 @@ struct ServeOptions {
   std::size_t max_connections = server::HttpOptions().max_connections;
   std::string max_body = "16Mi";
   std::size_t stop_after_s = 10;
+  std::string log_format = "text";
+  std::string log_level = "info";
   bool quiet = false;
 };
 
@@ -86,11 +90,27 @@ server::HttpOptions http_options(const ServeOptions& options) {
   return out;
 }
 
-foretoken::Engine open_engine(const ServeOptions& options) {
+server::Log open_log(const ServeOptions& options) {
+  const auto level = server::log_level(options.log_level);
+  if (!level) {
+    fail("--log-level is {}, expected error, warning, info or debug", in_quotes(options.log_level));
+  }
+  if (options.log_format != "text" && options.log_format != "json") {
+    fail("--log-format is {}, expected text or json", in_quotes(options.log_format));
+  }
+  return {options.log_format == "json" ? server::LogFormat::kJson : server::LogFormat::kText,
+          *level,
+          [quiet = options.quiet](std::string_view line) {
+            if (!quiet) print_message("{}", line);
+          }};
+}
+
+foretoken::Engine open_engine(const ServeOptions& options, const server::Log& log) {
   foretoken::EngineOptions wanted = engine_options(options.model);
   wanted.max_sessions = options.sessions;
   // More never reach the engine.
   wanted.max_queued = options.max_requests * server::RequestLimits().max_choices;
+  wanted.warn = [&log](std::string_view line) { log.message(server::LogLevel::kWarning, line); };
   ProgressBar bar("loading", !options.quiet);
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);
@@ -100,25 +120,44 @@ foretoken::Engine open_engine(const ServeOptions& options) {
 
 int run(const ServeOptions& options, Environment& environment) {
   const server::ApiOptions api_wishes = api_options(options);
-  const server::HttpOptions http_wishes = http_options(options);
-  foretoken::Engine engine = open_engine(options);
+  const server::Log log = open_log(options);
+  server::HttpOptions http_wishes = http_options(options);
+  http_wishes.on_request = [&log](const server::RequestRecord& record) { log.request(record); };
+  foretoken::Engine engine = open_engine(options, log);
   static_cast<void>(engine.tokenizer());  // a model without one cannot be served
   const std::unique_ptr<server::Backend> backend = server::engine_backend(engine);
   server::Api api(*backend, api_wishes, std::make_shared<const SteadyClock>());
   server::HttpServer http(http_wishes, api);
   api.set_connection_count([&http] { return http.n_connections(); });
   const InterruptScope scope(environment.interrupts, [&] {
-    if (!options.quiet) print_message("foretoken: stopping; once more to stop at once\n");
+    log.message(server::LogLevel::kInfo, "stopping; once more to stop at once");
     http.stop(std::chrono::seconds(options.stop_after_s));
   });
   const bool is_v6 = options.host.find(':') != std::string::npos;
-  ResultWriter().write(fmt::format(
-      "http://{0}{2}{1}:{3}\n", is_v6 ? "[" : "", is_v6 ? "]" : "", options.host, http.port()));
-  if (!options.quiet) {
-    print_message("foretoken: serving {}; Ctrl-C stops\n", in_quotes(engine.model().name));
-  }
+  const std::string url = fmt::format(
+      "http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", options.host, http.port());
+  ResultWriter().write(url + "\n");
+  log.message(server::LogLevel::kInfo,
+              fmt::format("serving {} on {}; Ctrl-C stops", in_quotes(engine.model().name), url));
   http.run();
   return 0;
+}
+
+void add_log_options(CLI::App& command, ServeOptions& options) {
+  constexpr const char* kGroup = "Log";
+  command.add_option("--log-format", options.log_format, "Lines on standard error: text or json")
+      ->type_name("FORMAT")
+      ->group(kGroup)
+      ->capture_default_str();
+  command
+      .add_option("--log-level",
+                  options.log_level,
+                  "What is told: error, warning (refusals too), info (every request), debug (also "
+                  "looks at /health and /metrics)")
+      ->type_name("LEVEL")
+      ->group(kGroup)
+      ->capture_default_str();
+  command.add_flag("--quiet", options.quiet, "No log and no messages")->group(kGroup);
 }
 
 void add_server_options(CLI::App& command, ServeOptions& options) {
@@ -188,7 +227,7 @@ void add_server_options(CLI::App& command, ServeOptions& options) {
       ->type_name("N")
       ->group(kGroup)
       ->capture_default_str();
-  command.add_flag("--quiet", options.quiet, "No messages")->group(kGroup);
+  add_log_options(command, options);
 }
 
 }  // namespace

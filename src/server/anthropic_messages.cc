@@ -391,6 +391,7 @@ void read_anthropic_chat(RequestFields& fields,
   }
   text.member("enable_thinking", thinking.is_on);
   if (!thinking.effort.empty()) text.member("reasoning_effort", thinking.effort);
+  if (thinking.keeps_earlier) text.member("clear_thinking", false);
   text.end_object();
   out.chat_json = text.text();
 }

@@ -13,7 +13,8 @@ namespace ft::server {
 /// The template's own words for how much the model thinks.
 struct ThinkingChoice {
   bool is_on = false;
-  std::string effort;  // empty: the template's default
+  std::string effort;          // empty: the template's default
+  bool keeps_earlier = false;  // that of turns before the last message of the user, too
 };
 
 /// Takes system, messages, tools and tool_choice out of a request and sets chat_json, tools_json

@@ -70,8 +70,7 @@ class AnthropicWriter final : public ReplyWriter {
     write_blocks(out, choice.reply);
     out.end_array();
     write_stop(out, &choice);
-    out.key("usage");
-    write_usage(out, choice);
+    write_message_end(out, choice);
     write_extensions(out, choice);
     out.end_object();
     return out.text();
@@ -85,8 +84,7 @@ class AnthropicWriter final : public ReplyWriter {
     write_stop(out, nullptr);
     Choice nothing;  // what was cached is known at the end alone
     nothing.completion.usage.prompt_tokens = identity_.n_prompt_tokens;
-    out.key("usage");
-    write_usage(out, nothing);
+    write_message_end(out, nothing);
     out.end_object().end_object();
     json::Writer ping;
     ping.begin_object().member("type", "ping").end_object();
@@ -109,8 +107,9 @@ class AnthropicWriter final : public ReplyWriter {
     json::Writer out;
     out.begin_object().member("type", "message_delta").key("delta").begin_object();
     write_stop(out, &choice);
-    out.end_object().key("usage");
+    out.end_object().key("usage").begin_object();
     write_usage(out, choice);
+    out.end_object();
     write_extensions(out, choice);
     out.end_object();
     return end_block() + event("message_delta", out);
@@ -152,9 +151,17 @@ class AnthropicWriter final : public ReplyWriter {
     out.key("stop_details").null().key("container").null();
   }
 
+  // Usage as messages have it, then what stands behind it; ends of streams have less.
+  static void write_message_end(json::Writer& out, const Choice& choice) {
+    out.key("usage").begin_object();
+    write_usage(out, choice);
+    out.key("cache_creation").null().key("inference_geo").null();
+    out.member("service_tier", "standard").key("speed").null().end_object();
+    out.key("diagnostics").null();
+  }
+
   static void write_usage(json::Writer& out, const Choice& choice) {
     const foretoken::Usage& usage = choice.completion.usage;
-    out.begin_object();
     out.member("input_tokens",
                static_cast<std::uint64_t>(usage.prompt_tokens - usage.cached_tokens));
     out.member("cache_creation_input_tokens", 0);
@@ -162,8 +169,7 @@ class AnthropicWriter final : public ReplyWriter {
     out.member("output_tokens", static_cast<std::uint64_t>(usage.completion_tokens));
     out.key("output_tokens_details").begin_object();
     out.member("thinking_tokens", static_cast<std::uint64_t>(choice.n_reasoning_tokens));
-    out.end_object().key("server_tool_use").null().key("cache_creation").null();
-    out.member("service_tier", "standard").end_object();
+    out.end_object().key("server_tool_use").null();
   }
 
   static void write_extensions(json::Writer& out, const Choice& choice) {

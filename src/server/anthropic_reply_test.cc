@@ -59,7 +59,8 @@ TEST(AnthropicReply, WholeMessageHasItsBlocksInOrder) {
           R"({"type":"tool_use","id":"toolu_req-1_a_1","name":"get_time","caller":{"type":"direct"},"input":{}}],)"
           R"("stop_reason":"tool_use","stop_sequence":null,"stop_details":null,"container":null,)"
           R"("usage":{"input_tokens":10,"cache_creation_input_tokens":0,"cache_read_input_tokens":20,"output_tokens":9,)"
-          R"("output_tokens_details":{"thinking_tokens":4},"server_tool_use":null,"cache_creation":null,"service_tier":"standard"},)"
+          R"("output_tokens_details":{"thinking_tokens":4},"server_tool_use":null,"cache_creation":null,)"
+          R"("inference_geo":null,"service_tier":"standard","speed":null},"diagnostics":null,)"
           R"("seed":7,"timings":{"cache_n":20,)"));
 }
 
@@ -87,7 +88,8 @@ TEST(AnthropicReply, StreamIsWhatTheSdkExpects) {
       R"(data: {"type":"message_start","message":{"id":"msg_req-1.a","type":"message","role":"assistant","model":"glm",)"
       R"("content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,)"
       R"("usage":{"input_tokens":30,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,)"
-      R"("output_tokens_details":{"thinking_tokens":0},"server_tool_use":null,"cache_creation":null,"service_tier":"standard"}}})"
+      R"("output_tokens_details":{"thinking_tokens":0},"server_tool_use":null,"cache_creation":null,)"
+      R"("inference_geo":null,"service_tier":"standard","speed":null},"diagnostics":null}})"
       "\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
   EXPECT_EQ(
       events->part(0, {{{Kind::kReasoning, "Hm", 0}}, {}}),

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -32,8 +33,36 @@ void read_budget(RequestFields& thinking, const std::optional<std::size_t>& max_
   }
 }
 
+// Of the edits there are, keeping all thinking is the one that the model's template knows.
+bool keeps_earlier_thinking(RequestFields& fields) {
+  if (fields.object("context_management") == nullptr) return false;
+  RequestFields management(*fields.find("context_management"), "context_management");
+  const json::Array* edits = management.array("edits", 1);
+  management.finish();
+  if (edits == nullptr || edits->empty()) return false;
+  RequestFields edit(edits->front(), "context_management.edits[0]");
+  edit.only("type", {"clear_thinking_20251015"}, "messages are not cut here");
+  const json::Value* keep = edit.find("keep");
+  if (edit.find("type") == nullptr || keep == nullptr) {
+    throw ApiError("context_management.edits[0]",
+                   "'context_management.edits[0]' has not both 'type' and 'keep'",
+                   kMissing);
+  }
+  constexpr std::string_view kWhy = "the model reads the thinking of all turns or of the last";
+  if (keep->is_object()) {
+    RequestFields kept(*keep, edit.path_of("keep"));
+    kept.only("type", {"all"}, kWhy);
+    kept.finish();
+  } else {
+    edit.only("keep", {"all"}, kWhy);
+  }
+  edit.finish();
+  return true;
+}
+
 ThinkingChoice read_thinking(RequestFields& fields, const std::optional<std::size_t>& max_tokens) {
   ThinkingChoice out;
+  out.keeps_earlier = keeps_earlier_thinking(fields);
   if (fields.object("thinking") != nullptr) {
     RequestFields thinking(*fields.find("thinking"), "thinking");
     const std::string* type = thinking.string("type");
@@ -86,7 +115,6 @@ TextRequest parse_anthropic_request(std::string_view body, const RequestLimits& 
   fields.object("metadata");
   fields.only("service_tier", {"auto", "standard_only"}, "there is one tier");
   refuse(fields, {"container", "mcp_servers"}, "this server runs no tools");
-  refuse(fields, {"context_management"}, "the model is given the messages as they are");
   refuse(fields, {"diagnostics"}, "nothing is kept of earlier requests");
   if (fields.find("thread") != nullptr) {
     // Tool runners know this code and go on with whole conversations.

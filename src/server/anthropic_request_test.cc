@@ -12,6 +12,7 @@ namespace ft::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kHi = R"("messages":[{"role":"user","content":"Hi"}])";
 constexpr const char* kTool =
@@ -125,7 +126,7 @@ TEST(AnthropicRequest, ToolsAreDescribedAsTemplatesKnowThem) {
   const TextRequest without =
       with(fmt::format(R"("tools":[{}],"tool_choice":{{"type":"none"}})", kTool));
   EXPECT_TRUE(without.tools_json.empty());
-  EXPECT_THAT(without.chat_json, ::testing::Not(HasSubstr("tools")));
+  EXPECT_THAT(without.chat_json, Not(HasSubstr("tools")));
 }
 
 TEST(AnthropicRequest, ThinkingIsOnIfAskedFor) {
@@ -151,6 +152,23 @@ TEST(AnthropicRequest, ThinkingIsOnIfAskedFor) {
   EXPECT_EQ(refused(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"low"})"),
             "output_config.effort");
   EXPECT_EQ(refused(R"("output_config":{"effort":"high"})"), "output_config.effort");
+}
+
+TEST(AnthropicRequest, ThinkingOfEarlierTurnsIsKeptIfAskedFor) {
+  EXPECT_THAT(
+      with(R"("context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]})")
+          .chat_json,
+      HasSubstr(R"("clear_thinking":false)"));
+  EXPECT_THAT(with(R"("context_management":{"edits":[]})").chat_json, Not(HasSubstr("clear")));
+  const auto refused_edit = [](const std::string& edit) {
+    return refused(fmt::format(R"("context_management":{{"edits":[{}]}})", edit));
+  };
+  EXPECT_EQ(refused_edit(R"({"type":"clear_tool_uses_20250919"})"),
+            "context_management.edits[0].type");
+  EXPECT_EQ(refused_edit(R"({"type":"clear_thinking_20251015"})"), "context_management.edits[0]");
+  EXPECT_EQ(refused_edit(
+                R"({"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}})"),
+            "context_management.edits[0].keep.type");
 }
 
 TEST(AnthropicRequest, LastMessageOfTheAssistantIsContinued) {
@@ -221,7 +239,6 @@ TEST(AnthropicRequest, RefusesOtherParametersByName) {
   EXPECT_EQ(refused_body(fmt::format(R"({{"model":"m","max_tokens":0,{}}})", kHi)), "max_tokens");
   for (const std::string name : {"container",
                                  "mcp_servers",
-                                 "context_management",
                                  "diagnostics",
                                  "inference_geo",
                                  "thread",

@@ -17,6 +17,7 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 namespace ft::server {
@@ -130,6 +131,7 @@ Headers Api::headers(const RequestHead& head) const {
   if (head.path.starts_with(kMessages)) out.emplace_back("Request-Id", head.id);
   if (is_listed_origin(head, options_.access)) {
     out.emplace_back("Access-Control-Allow-Origin", head.origin);
+    out.emplace_back("Access-Control-Expose-Headers", "Request-Id, Retry-After, X-Request-Id");
     out.emplace_back("Vary", "Origin");
   }
   return out;
@@ -164,8 +166,8 @@ std::optional<Response> Api::answer_head(const RequestHead& head) {
     out.headers = {{"Allow", std::string(route->method)}};
     if (is_listed_origin(head, options_.access)) {
       out.headers.emplace_back("Access-Control-Allow-Methods", std::string(route->method));
-      out.headers.emplace_back("Access-Control-Allow-Headers",
-                               "Authorization, Content-Type, X-Api-Key, X-Request-Id");
+      // SDKs send many of their own; the asterisk alone does not stand for the first.
+      out.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, *");
     }
     return finished(head, std::move(out));
   }
@@ -234,15 +236,20 @@ Response Api::get(const RequestHead& head) {
   if (is_list) text.begin_object().member("object", "list").key("data").begin_array();
   text.begin_object().member("id", model_name_).member("object", "model");
   text.member("created", started_).member("owned_by", "foretoken");
-  text.member("max_model_len", static_cast<std::uint64_t>(model.context))
-      .key("meta")
-      .begin_object();
+  text.member("max_model_len", static_cast<std::uint64_t>(model.context));
+  // Anthropic's names for the same.
+  text.member("type", "model").member("display_name", model_name_);
+  text.member("created_at", fmt::format("{:%FT%TZ}", fmt::gmtime(started_)));
+  text.key("meta").begin_object();
   text.member("family", model.family).member("format", model.format).member("hash", model.hash);
   text.member("n_vocab", static_cast<std::uint64_t>(model.n_vocab));
   text.member("parameters", model.parameters).key("draft_sources").begin_array();
   for (const std::string& source : model.draft_sources) text.value(source);
   text.end_array().end_object().end_object();
-  if (is_list) text.end_array().end_object();
+  if (is_list) {
+    text.end_array().member("has_more", false).member("first_id", model_name_);
+    text.member("last_id", model_name_).end_object();
+  }
   out.body = text.text();
   return out;
 }

@@ -310,7 +310,10 @@ TEST_F(ApiTest, RoutesAndMethods) {
   EXPECT_EQ(answer(head("DELETE", "/v1/models")).status, 405);
   EXPECT_EQ(answer(head("GET", "/v1/models/fake")).status, 200);
   EXPECT_EQ(answer(head("GET", "/v1/models/other")).status, 404);
-  EXPECT_THAT(answer(head("GET", "/v1/models")).body, HasSubstr(R"("id":"fake","object":"model")"));
+  const std::string models = answer(head("GET", "/v1/models")).body;
+  EXPECT_THAT(models, HasSubstr(R"("id":"fake","object":"model")"));
+  EXPECT_THAT(models, HasSubstr(R"("type":"model","display_name":"fake","created_at":"20)"));
+  EXPECT_THAT(models, HasSubstr(R"("has_more":false,"first_id":"fake","last_id":"fake"})"));
   RequestHead form = head("POST", "/v1/completions");
   form.content_type = "text/plain";
   EXPECT_EQ(answer(form, "{}").status, 415);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -81,6 +82,7 @@ void Exchange::send(Response response) {
   {
     const std::lock_guard lock(mutex_);
     has_begun_ = true;
+    facts_.status = response.status;
   }
   append(text);
 }
@@ -93,6 +95,7 @@ void Exchange::begin_events(const Headers& headers) {
     const std::lock_guard lock(mutex_);
     has_begun_ = true;
     is_stream_ = true;
+    facts_.status = 200;
   }
   append(text);
 }
@@ -142,6 +145,7 @@ std::string Exchange::take() {
   {
     const std::lock_guard lock(mutex_);
     out.swap(pending_);
+    facts_.n_bytes += out.size();
   }
   writable_.notify_one();
   return out;
@@ -150,6 +154,30 @@ std::string Exchange::take() {
 bool Exchange::is_finished() const {
   const std::lock_guard lock(mutex_);
   return (is_finished_ && pending_.empty()) || is_abandoned_;
+}
+
+bool Exchange::is_handled() const {
+  const std::lock_guard lock(mutex_);
+  return is_finished_;
+}
+
+void Exchange::add_facts(const GenerationFacts& choice) {
+  const std::lock_guard lock(mutex_);
+  GenerationFacts& all = facts_.generation;
+  all.n_choices += choice.n_choices;
+  all.n_prompt += choice.n_prompt;
+  all.n_cached += choice.n_cached;
+  all.n_tokens += choice.n_tokens;
+  all.n_drafted += choice.n_drafted;
+  all.n_accepted += choice.n_accepted;
+  all.queue_ms = std::max(all.queue_ms, choice.queue_ms);
+  all.time_to_first_token_ms = std::max(all.time_to_first_token_ms, choice.time_to_first_token_ms);
+  all.finish_reason = choice.finish_reason;
+}
+
+ReplyFacts Exchange::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
 }
 
 void Exchange::keep_alive() {
@@ -164,6 +192,7 @@ void Exchange::abandon() noexcept {
   {
     const std::lock_guard lock(mutex_);
     is_abandoned_ = true;
+    if (!is_finished_) facts_.is_client_gone = true;
   }
   writable_.notify_all();
   gone_.request_stop();

@@ -36,6 +36,7 @@ class Exchange final : public Reply {
   void send(Response response) override;
   void begin_events(const Headers& headers) override;
   bool write(std::string_view text) override;
+  void add_facts(const GenerationFacts& choice) override;
   std::stop_token gone() const noexcept override { return gone_.get_token(); }
   /// The handler returned.
   void finish();
@@ -47,13 +48,15 @@ class Exchange final : public Reply {
   // --- the transport's thread ---
   /// What is to be sent now; may be empty.
   std::string take();
-  bool is_finished() const;  // and everything was taken
+  bool is_finished() const;  // and everything was taken, or nobody reads it
+  bool is_handled() const;   // the handler returned
   /// Queues an event-stream comment if this is a stream with nothing to send.
   void keep_alive();
   /// Nobody reads any more: the writer is told, and never waits again.
   void abandon() noexcept;
   /// Whether another request may follow on the connection.
   bool keeps_alive() const;
+  ReplyFacts facts() const;
 
  private:
   void append(std::string_view text);
@@ -65,6 +68,7 @@ class Exchange final : public Reply {
   mutable std::mutex mutex_;
   std::condition_variable writable_;
   std::string pending_;
+  ReplyFacts facts_;
   bool has_begun_ = false;
   bool is_stream_ = false;
   bool is_finished_ = false;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,8 @@ struct HttpOptions {
   std::chrono::milliseconds idle_timeout{75'000};         // between requests
   std::chrono::milliseconds write_timeout{30'000};        // of 64 KiB, for a client that reads
   std::chrono::milliseconds keep_alive_interval{15'000};  // comments in a silent event stream
+  /// Called on the transport's thread once a request is over; may be empty.
+  std::function<void(const RequestRecord&)> on_request = {};
 };
 
 class HttpServer {

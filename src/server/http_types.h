@@ -2,6 +2,8 @@
 // to. Neither knows the other's libraries.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -39,6 +41,33 @@ struct Response {
   Headers headers = {};
 };
 
+/// What generations of a request came to: for its line in the log, which never has a text.
+struct GenerationFacts {
+  std::size_t n_choices = 0;
+  std::size_t n_prompt = 0;  // tokens
+  std::size_t n_cached = 0;
+  std::size_t n_tokens = 0;
+  std::size_t n_drafted = 0;
+  std::size_t n_accepted = 0;
+  double queue_ms = 0;                // longest of them
+  double time_to_first_token_ms = 0;  // likewise
+  std::string finish_reason;          // of the last one to end; "error"
+};
+
+/// What became of a request.
+struct ReplyFacts {
+  int status = 0;               // 0: no answer was begun
+  std::size_t n_bytes = 0;      // sent
+  bool is_client_gone = false;  // before all was sent
+  GenerationFacts generation = {};
+};
+
+struct RequestRecord {
+  const RequestHead& head;
+  const ReplyFacts& facts;
+  std::chrono::microseconds took;  // from its first byte to the last of the reply
+};
+
 /// Where one request is answered: once with send(), or with begin_events() and any number of
 /// write(). Used by one thread.
 class Reply {
@@ -50,6 +79,8 @@ class Reply {
   /// Part of the stream. Waits while the client reads slower than this writes. False: the client is
   /// gone, and nothing more is worth doing.
   virtual bool write(std::string_view text) = 0;
+  /// Of one more choice, for the log. Any thread.
+  virtual void add_facts(const GenerationFacts& /*choice*/) {}
   /// Fires when the client is gone or the server stops.
   virtual std::stop_token gone() const noexcept = 0;
 };

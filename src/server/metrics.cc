@@ -71,6 +71,10 @@ void Histogram::write(std::string& out, std::string_view name, std::string_view 
   out += fmt::format("foretoken:{}_count{{{}}} {}\n", name, labels, n);
 }
 
+double queue_ms(const foretoken::Timings& timings) noexcept {
+  return std::max(0.0, timings.time_to_first_token_ms - timings.prompt_ms);
+}
+
 void Metrics::on_submitted() {
   const std::lock_guard lock(mutex_);
   ++n_waiting_;

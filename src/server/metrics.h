@@ -32,6 +32,9 @@ class Histogram {
   double sum_ = 0;
 };
 
+/// How long a generation waited before its prompt was begun.
+double queue_ms(const foretoken::Timings& timings) noexcept;
+
 /// Thread-safe.
 class Metrics {
  public:

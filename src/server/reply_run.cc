@@ -38,14 +38,41 @@ void append(ReplyPart& reply, ReplyPart part) {
                         std::make_move_iterator(part.logprobs.end()));
 }
 
-// The life of a generation, for the metrics.
+GenerationFacts facts_of(const foretoken::Completion* completion) {
+  GenerationFacts out;
+  out.n_choices = 1;
+  out.finish_reason = "error";
+  if (completion == nullptr) return out;
+  out.n_prompt = completion->usage.prompt_tokens;
+  out.n_cached = completion->usage.cached_tokens;
+  out.n_tokens = completion->usage.completion_tokens;
+  out.n_drafted = completion->speculation.drafted;
+  out.n_accepted = completion->speculation.accepted;
+  out.time_to_first_token_ms = completion->timings.time_to_first_token_ms;
+  out.queue_ms = queue_ms(completion->timings);
+  out.finish_reason = foretoken::to_string(completion->finish_reason);
+  return out;
+}
+
+// The life of a generation, for metrics and log.
 class Measured {
  public:
-  Measured(Metrics& metrics, const Clock& clock, std::int64_t submitted_us, std::size_t n_prompt)
-      : metrics_(metrics), clock_(clock), submitted_us_(submitted_us), n_positions_(n_prompt) {
+  Measured(Metrics& metrics,
+           Reply& reply,
+           const Clock& clock,
+           std::int64_t submitted_us,
+           std::size_t n_prompt)
+      : metrics_(metrics),
+        reply_(reply),
+        clock_(clock),
+        submitted_us_(submitted_us),
+        n_positions_(n_prompt) {
     metrics_.on_submitted();
   }
-  ~Measured() { metrics_.on_finished(is_started_, n_positions_, completion_); }
+  ~Measured() {
+    metrics_.on_finished(is_started_, n_positions_, completion_);
+    reply_.add_facts(facts_of(completion_));
+  }
   Measured(const Measured&) = delete;
   Measured& operator=(const Measured&) = delete;
   Measured(Measured&&) = delete;
@@ -68,6 +95,7 @@ class Measured {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 
   Metrics& metrics_;
+  Reply& reply_;
   const Clock& clock_;
   const std::int64_t submitted_us_;
   std::int64_t last_us_ = kNever;
@@ -107,7 +135,7 @@ void ReplyRun::cancel() noexcept {
   }
 }
 
-std::vector<Choice> ReplyRun::collect(const Reply& reply) {
+std::vector<Choice> ReplyRun::collect(Reply& reply) {
   return run(reply, nullptr);
 }
 
@@ -118,10 +146,10 @@ void ReplyRun::stream(ReplyWriter& writer, Reply& reply) {
   reply.write(writer.end(choices));
 }
 
-std::vector<Choice> ReplyRun::run(const Reply& reply, Stream* stream) {
+std::vector<Choice> ReplyRun::run(Reply& reply, Stream* stream) {
   const std::stop_callback on_gone(reply.gone(), [this] { cancel(); });
   std::vector<Choice> out(generations_.size());
-  run_each([&](std::size_t i) { out[i] = run_choice(i, stream); });
+  run_each([&](std::size_t i) { out[i] = run_choice(i, reply, stream); });
   return out;
 }
 
@@ -152,7 +180,7 @@ void ReplyRun::run_each(const std::function<void(std::size_t)>& work) {
   if (error) std::rethrow_exception(error);
 }
 
-Choice ReplyRun::run_choice(std::size_t index, Stream* stream) {
+Choice ReplyRun::run_choice(std::size_t index, Reply& reply, Stream* stream) {
   const std::vector<foretoken::Token>& prompt = plan_.generations[plan_.prompt_of(index)].prompt;
   Choice out;
   out.index = index;
@@ -173,7 +201,7 @@ Choice ReplyRun::run_choice(std::size_t index, Stream* stream) {
   }
   bool is_complete = false;
   {
-    Measured measured(metrics_, clock_, submitted_us_, prompt.size());
+    Measured measured(metrics_, reply, clock_, submitted_us_, prompt.size());
     while (std::optional<foretoken::Event> event = generations_[index]->next()) {
       if (auto* completion = std::get_if<foretoken::Completion>(&*event)) {
         out.completion = std::move(*completion);

@@ -37,7 +37,7 @@ class ReplyRun {
 
   /// Once one of these two. They end early if `reply` is gone. Throw ApiError and foretoken::Error;
   /// no choice runs any more then.
-  std::vector<Choice> collect(const Reply& reply);
+  std::vector<Choice> collect(Reply& reply);
   void stream(ReplyWriter& writer, Reply& reply);
 
  private:
@@ -48,9 +48,9 @@ class ReplyRun {
     std::int64_t last_progress_us;
   };
 
-  std::vector<Choice> run(const Reply& reply, Stream* stream);
+  std::vector<Choice> run(Reply& reply, Stream* stream);
   void run_each(const std::function<void(std::size_t)>& work);
-  Choice run_choice(std::size_t index, Stream* stream);
+  Choice run_choice(std::size_t index, Reply& reply, Stream* stream);
   void send_rounds(std::size_t index, std::span<const std::string> lines, Stream& stream);
   void on_progress(const foretoken::PrefillProgress& progress, Stream& stream) const;
   void add(std::size_t index, ReplyPart part, Choice& choice, Stream* stream);

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
+import * as asked from './answers.js';
+import { refusal } from './refusal.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -23,9 +25,10 @@ const extensions = {
   'choices[].delta': ['reasoning_content'],
 };
 
-const question = [{ role: 'user', content: 'What is the capital of Norway?' }];
-const answer = 'The capital of Norway is Oslo.';
-const story = [{ role: 'user', content: 'Tell me a story about a wolf.' }];
+const { answer, thought } = asked;
+const user = (content) => [{ role: 'user', content }];
+const question = user(asked.question);
+const story = user(asked.story);
 const greedy = { model, temperature: 0, enable_thinking: false };
 
 async function chat(options) {
@@ -51,16 +54,6 @@ const textOfChunks = (chunks, index = 0) =>
     .filter((choice) => choice.index === index)
     .map((choice) => choice.delta.content ?? '')
     .join('');
-
-async function refusal(type, call) {
-  const error = await call.then(
-    () => assert.fail('it was not refused'),
-    (thrown) => thrown,
-  );
-  assert.ok(error instanceof type, `${error.constructor.name}, expected ${type.name}: ${error.message}`);
-  assert.ok(error.requestID);
-  return error;
-}
 
 test('chat answers', async () => {
   const reply = await chat({ max_completion_tokens: 40 });
@@ -91,6 +84,19 @@ test('max_tokens ends a reply with length', async () => {
   const reply = await chat({ messages: story, max_tokens: 7 });
   assert.equal(reply.choices[0].finish_reason, 'length');
   assert.equal(reply.usage.completion_tokens, 7);
+});
+
+test('a reply ends with length where the context ends, a longer prompt is refused', async () => {
+  const messages = user('word '.repeat(990));
+  for (const limit of [{ max_tokens: 32000 }, { max_completion_tokens: 32000 }]) {
+    const reply = await chat({ messages, ...limit, ignore_eos: true });
+    assert.equal(reply.choices[0].finish_reason, 'length');
+    const chunks = await chatStream({ messages, ...limit, ignore_eos: true });
+    assert.equal(chunks.at(-1).choices[0].finish_reason, 'length');
+    assert.equal(textOfChunks(chunks), textOf(reply));
+  }
+  const error = await refusal(OpenAI.BadRequestError, chat({ messages: user('word '.repeat(3000)) }));
+  assert.equal(error.code, 'context_length_exceeded');
 });
 
 test('a stream has its chunks in order', async () => {
@@ -204,6 +210,14 @@ test('n choices are those that their seeds give alone', async () => {
   assert.equal(chunks.at(-1).usage.completion_tokens, reply.usage.completion_tokens);
 });
 
+test('chats at once get what each gets alone', async () => {
+  const seeds = [30, 31, 32, 33];
+  const together = await Promise.all(seeds.map((seed) => chat({ ...drawn, seed })));
+  for (const [i, seed] of seeds.entries()) {
+    assert.equal(textOf(together[i]), textOf(await chat({ ...drawn, seed })));
+  }
+});
+
 test('a prediction drafts and changes nothing', async () => {
   const plain = await chat({ messages: story, max_tokens: 32 });
   const content = textOf(plain);
@@ -224,7 +238,6 @@ test('a prediction drafts and changes nothing', async () => {
 });
 
 test('reasoning stands apart from content', async () => {
-  const thought = 'The user asks for the capital of Norway. It is Oslo.';
   for (const thinking of [{ enable_thinking: true }, { reasoning_effort: 'high', enable_thinking: undefined }]) {
     const { message } = (await chat(thinking)).choices[0];
     assert.equal(message.reasoning_content, thought);
@@ -249,15 +262,10 @@ test('reasoning stands apart from content', async () => {
   }
 });
 
-const functionTool = (name, description, properties) => ({
-  type: 'function',
-  function: { name, description, parameters: { type: 'object', properties, required: Object.keys(properties) } },
-});
-const getWeather = functionTool('get_weather', 'Weather in a city', { city: { type: 'string' } });
-const add = functionTool('add', 'Sum of two numbers', { a: { type: 'integer' }, b: { type: 'integer' } });
-const weather = [{ role: 'user', content: 'What is the weather in Oslo?' }];
-const weatherNow = '12 degrees, rainy';
-const weatherAnswer = 'It is 12 degrees, rainy in Oslo.';
+const functionTool = ({ schema, ...rest }) => ({ type: 'function', function: { ...rest, parameters: schema } });
+const getWeather = functionTool(asked.getWeather);
+const add = functionTool(asked.add);
+const weather = user(asked.weather);
 
 test('a tool is called and its result used', async () => {
   for (const enable_thinking of [false, true]) {
@@ -268,9 +276,9 @@ test('a tool is called and its result used', async () => {
     assert.equal(message.tool_calls.length, 1);
     const [{ id, type, function: called }] = message.tool_calls;
     assert.deepEqual([type, called.name, called.arguments], ['function', 'get_weather', '{"city":"Oslo"}']);
-    const result = { role: 'tool', tool_call_id: id, content: weatherNow };
+    const result = { role: 'tool', tool_call_id: id, content: asked.weatherNow };
     const reply = await chat({ messages: [...weather, message, result], ...options });
-    assert.equal(textOf(reply), weatherAnswer);
+    assert.equal(textOf(reply), asked.weatherAnswer);
     assert.equal(reply.choices[0].finish_reason, 'stop');
   }
 });
@@ -290,8 +298,7 @@ test('a call in a stream is the call of the whole reply', async () => {
 });
 
 test('arguments have the types of the schema', async () => {
-  const messages = [{ role: 'user', content: 'Add 2 and 3.' }];
-  const { message } = (await chat({ messages, tools: [getWeather, add] })).choices[0];
+  const { message } = (await chat({ messages: user(asked.sum), tools: [getWeather, add] })).choices[0];
   assert.equal(message.tool_calls[0].function.arguments, '{"a":2,"b":3}');
 });
 
@@ -299,7 +306,7 @@ test("the SDK's loop runs tools until there is an answer", async () => {
   const cities = [];
   const ask = (city) => {
     cities.push(city);
-    return weatherNow;
+    return asked.weatherNow;
   };
   const runnable = {
     type: 'function',
@@ -307,7 +314,7 @@ test("the SDK's loop runs tools until there is an answer", async () => {
   };
   for (const stream of [false, true]) {
     const runner = client.chat.completions.runTools({ ...greedy, messages: weather, tools: [runnable], stream });
-    assert.equal(await runner.finalContent(), weatherAnswer);
+    assert.equal(await runner.finalContent(), asked.weatherAnswer);
   }
   assert.deepEqual(cities, ['Oslo', 'Oslo']);
 });
@@ -343,7 +350,9 @@ test('bad requests are refused by name', async () => {
     ['messages[0].role', { messages: [{ role: 'critic', content: 'Hm.' }] }],
     ['no_such_option', { no_such_option: 1 }],
     ['response_format.type', { response_format: { type: 'json_object' } }],
-    ['n', { n: 1000 }],
+    ['n', { n: 1e9 }],
+    ['reasoning_effort', { reasoning_effort: 'low', enable_thinking: undefined }],
+    ['reasoning_effort', { reasoning_effort: 'high', enable_thinking: false }],
     ['stop[1]', { stop: ['a', 7] }],
     ['speculate', { speculate: 'crystal ball' }],
     ['stream_options', { stream_options: { include_usage: true } }],

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
+import * as asked from './answers.js';
+import { refusal } from './refusal.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -13,10 +15,7 @@ const received = new Received("import type OpenAI from 'openai';");
 // The first two are the API's; the SDK does not declare them.
 const extensions = ['max_tool_calls', 'store', 'seed', 'stop_reason', 'system_fingerprint', 'timings'];
 
-const question = 'What is the capital of Norway?';
-const answer = 'The capital of Norway is Oslo.';
-const thought = 'The user asks for the capital of Norway. It is Oslo.';
-const story = 'Tell me a story about a wolf.';
+const { answer, question, story, thought } = asked;
 const silent = { effort: 'none' };
 const greedy = { model, temperature: 0, input: question, reasoning: silent };
 
@@ -47,16 +46,6 @@ async function eventsOf(options) {
 
 // The types of events, neighbours of one type once.
 const stepsOf = (events) => events.map(({ type }) => type).filter((type, i, all) => type !== all[i - 1]);
-
-async function refusal(type, call) {
-  const error = await call.then(
-    () => assert.fail('it was not refused'),
-    (thrown) => thrown,
-  );
-  assert.ok(error instanceof type, `${error.constructor.name}, expected ${type.name}: ${error.message}`);
-  assert.ok(error.requestID);
-  return error;
-}
 
 test('a response answers', async () => {
   const response = await create({ instructions: 'Answer in one sentence.', metadata: { of: 'a test' } });
@@ -195,32 +184,26 @@ test("the SDK's stream puts the events together", async () => {
   assert.ok(final.usage.total_tokens > 0);
 });
 
-const tool = (name, description, properties) => ({
-  type: 'function',
-  name,
-  description,
-  parameters: { type: 'object', properties, required: Object.keys(properties) },
-  strict: false,
-});
-const getWeather = tool('get_weather', 'Weather in a city', { city: { type: 'string' } });
-const add = tool('add', 'Sum of two numbers', { a: { type: 'integer' }, b: { type: 'integer' } });
-const weather = { role: 'user', content: 'What is the weather in Oslo?' };
+const tool = ({ schema, ...rest }) => ({ type: 'function', strict: false, ...rest, parameters: schema });
+const getWeather = tool(asked.getWeather);
+const add = tool(asked.add);
+const weather = { role: 'user', content: asked.weather };
 
 test('a function is called and its result used', async () => {
   for (const reasoning of [silent, undefined]) {
     const options = { tools: [getWeather, add], reasoning };
-    const asked = await create({ input: [weather], ...options });
-    assert.equal(asked.status, 'completed');
-    const call = asked.output.at(-1);
+    const first = await create({ input: [weather], ...options });
+    assert.equal(first.status, 'completed');
+    const call = first.output.at(-1);
     assert.deepEqual([call.type, call.name, call.arguments], ['function_call', 'get_weather', '{"city":"Oslo"}']);
-    const result = { type: 'function_call_output', call_id: call.call_id, output: '12 degrees, rainy' };
-    const response = await create({ input: [weather, ...asked.output, result], ...options });
-    assert.equal(response.output_text, 'It is 12 degrees, rainy in Oslo.');
+    const result = { type: 'function_call_output', call_id: call.call_id, output: asked.weatherNow };
+    const response = await create({ input: [weather, ...first.output, result], ...options });
+    assert.equal(response.output_text, asked.weatherAnswer);
   }
 });
 
 test('arguments have the types of the schema', async () => {
-  const { output } = await create({ input: 'Add 2 and 3.', tools: [getWeather, add] });
+  const { output } = await create({ input: asked.sum, tools: [getWeather, add] });
   assert.equal(output.at(-1).arguments, '{"a":2,"b":3}');
 });
 
