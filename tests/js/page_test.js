@@ -88,7 +88,7 @@ test('a chat streams, and the panel shows its rounds', async () => {
     assert.ok(nRounds > 3);
     const rate = Number(await page.textContent('#rate'));
     // The first token is the prefill's.
-    assert.ok(Math.abs(rate - (alone.usage.completion_tokens - 1) / nRounds) < 0.01 || rate > 1);
+    assert.ok(Math.abs(rate - (alone.usage.completion_tokens - 1) / nRounds) < 0.006);
     const strip = page.locator('#strip');
     assert.equal(await strip.getAttribute('aria-valuemax'), String(nRounds - 1));
     assert.match(await page.textContent('#round-caption'), new RegExp(`^Round ${nRounds}: `));
@@ -246,56 +246,56 @@ test('a broken stream and a refusal are told', async () => {
   });
 });
 
-for (const [size, viewport] of Object.entries(sizes)) {
-  for (const colorScheme of ['light', 'dark']) {
-    test(`${size}, ${colorScheme}: names, contrast, keys, sentences`, async () => {
-      await withPage(url, async (page) => {
-        assert.equal(await page.getAttribute('html', 'data-theme'), colorScheme);
-        const check = async () => {
-          assert.deepEqual(await page.evaluate(findNameless), []);
-          assert.deepEqual(await page.evaluate(findLowContrast), []);
-          const { width, scrollWidth } = await page.evaluate(() => ({
-            width: innerWidth, scrollWidth: document.documentElement.scrollWidth,
-          }));
-          assert.ok(scrollWidth <= width, 'nothing is wider than the screen');
-        };
-        await check();
-        assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt');
-        await page.keyboard.type('Tell me a story');
-        await page.keyboard.press('Shift+Enter');
-        await page.keyboard.type('about a wolf.');
-        await page.keyboard.press('Enter');
-        await reply(page);
-        assert.equal(await page.innerText('.message.user p'), 'Tell me a story\nabout a wolf.');
-        const spoken = await page.locator('#spoken p').allInnerTexts();
-        assert.ok(spoken.length > 0 && spoken.every((text) => /[.!?"]$/.test(text)), spoken.join('|'));
-        await check();
-        if (size === 'narrow') {
-          await page.click('#ribbon');
-          assert.ok(await page.locator('#panel').isVisible());
-          await check();
-          await page.keyboard.press('Escape');
-          assert.ok(await page.locator('#panel').isHidden());
-        }
-        await page.click('#open-settings');
+for (const [size, colorScheme, other] of [['wide', 'light', 'dark'], ['narrow', 'dark', 'light']]) {
+  test(`${size}, ${colorScheme}: names, contrast, keys, sentences`, async () => {
+    await withPage(url, async (page) => {
+      assert.equal(await page.getAttribute('html', 'data-theme'), colorScheme);
+      const check = async () => {
+        assert.deepEqual(await page.evaluate(findNameless), []);
+        assert.deepEqual(await page.evaluate(findLowContrast), []);
+        const { width, scrollWidth } = await page.evaluate(() => ({
+          width: innerWidth, scrollWidth: document.documentElement.scrollWidth,
+        }));
+        assert.ok(scrollWidth <= width, 'nothing is wider than the screen');
+      };
+      await check();
+      await alter(page, { temperature: 0 });
+      assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt');
+      await page.keyboard.type('Tell me a story');
+      await page.keyboard.press('Shift+Enter');
+      await page.keyboard.type('about a wolf.');
+      await page.keyboard.press('Enter');
+      await reply(page);
+      assert.equal(await page.innerText('.message.user p'), 'Tell me a story\nabout a wolf.');
+      const spoken = await page.locator('#spoken p').allInnerTexts();
+      assert.ok(spoken.length > 0 && spoken.every((text) => /[.!?"]$/.test(text)), spoken.join('|'));
+      await check();
+      if (size === 'narrow') {
+        await page.click('#ribbon');
+        assert.ok(await page.locator('#panel').isVisible());
         await check();
         await page.keyboard.press('Escape');
-        await page.click('#toggle-theme');
-        const other = colorScheme === 'dark' ? 'light' : 'dark';
-        assert.equal(await page.getAttribute('html', 'data-theme'), other);
-        await page.reload();
-        assert.equal(await page.getAttribute('html', 'data-theme'), other);
-        // From the top, Tab reaches all there is, in the order of the screen.
-        await page.focus('.skip');
-        const order = ['Skip to the message'];
-        for (let i = 0; i < 14 && order.at(-1) !== 'thinking'; ++i) {
-          await page.keyboard.press('Tab');
-          order.push(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent));
-        }
-        assert.deepEqual(order.filter((id) => !['Copy', 'Regenerate'].includes(id)), [
-          'Skip to the message', 'new-chat', 'open-settings', 'toggle-panel', 'toggle-theme', 'scroll', 'prompt', 'send', 'thinking',
-        ]);
-      }, { viewport, colorScheme, reducedMotion: 'reduce' });
-    });
-  }
+        assert.ok(await page.locator('#panel').isHidden());
+      }
+      await page.click('#open-settings');
+      await check();
+      await page.keyboard.press('Escape');
+      await page.click('#toggle-theme');
+      await check();
+      await page.click('#open-settings');
+      await check();
+      await page.reload();
+      assert.equal(await page.getAttribute('html', 'data-theme'), other);
+      // From the top, Tab reaches all there is, in the order of the screen.
+      await page.focus('.skip');
+      const order = ['Skip to the message'];
+      for (let i = 0; i < 14 && order.at(-1) !== 'thinking'; ++i) {
+        await page.keyboard.press('Tab');
+        order.push(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent));
+      }
+      assert.deepEqual(order.filter((id) => !['Copy', 'Regenerate'].includes(id)), [
+        'Skip to the message', 'new-chat', 'open-settings', 'toggle-panel', 'toggle-theme', 'scroll', 'prompt', 'send', 'thinking',
+      ]);
+    }, { viewport: sizes[size], colorScheme, reducedMotion: 'reduce' });
+  });
 }

@@ -52,8 +52,11 @@ function actions(message, isLast) {
 }
 
 function showRunning(isRunning) {
-  byId('send').hidden = isRunning;
-  byId('stop').hidden = !isRunning;
+  const [from, to] = isRunning ? [byId('send'), byId('stop')] : [byId('stop'), byId('send')];
+  const hasFocus = document.activeElement === from;
+  from.hidden = true;
+  to.hidden = false;
+  if (hasFocus) to.focus();
   byId('new-chat').disabled = isRunning;
 }
 
@@ -61,7 +64,7 @@ function showRunning(isRunning) {
 
 function requestBody() {
   const turns = messages
-    .filter((message) => !message.isRunning)
+    .filter((message) => !message.isRunning && !(message.isError && message.content === ''))
     .map(({ role, content, tool_calls: calls, tool_call_id: id }) => {
       if (role === 'tool') return { role, content, tool_call_id: id };
       if (!calls?.length) return { role, content };
@@ -261,14 +264,16 @@ function listen() {
     byId('starters').append(element('li', {}, starter));
   }
   watchScrolling();
+  addEventListener('pagehide', save);
 }
 
 async function start() {
   try {
     const model = await getModel();
     modelName = model.id;
-    byId('model').textContent = `${model.id} · ${compact.format(model.meta.parameters)} · ${model.meta.format}`;
-    settings.sources = model.meta.draft_sources;
+    const { parameters, format, draft_sources: sources } = model.meta;
+    byId('model').textContent = `${model.id} · ${compact.format(parameters)} · ${format}`;
+    settings.sources = sources;
     panel.context = model.max_model_len;
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {

@@ -46,7 +46,7 @@ export class Panel {
     this.#draw();
   }
 
-  /// A new reply: "waiting", "reading 512 of 2,048", ...
+  /// A new reply.
   begin() {
     this.#rounds = new Rounds();
     this.#chosen = null;
@@ -54,6 +54,7 @@ export class Panel {
     this.#schedule();
   }
 
+  /// "waiting", "reading 512 of 2,048", ...
   set state(text) {
     byId('state').textContent = text;
     byId('panel').classList.toggle('is-live', text !== 'idle');
@@ -63,11 +64,6 @@ export class Panel {
     if (this.#rounds.list.length === 0) this.state = 'drafting';
     this.#rounds.add(rounds, performance.now());
     this.#schedule();
-  }
-
-  get summary() {
-    const { rate, list } = this.#rounds;
-    return rate === null ? '' : `${rate.toFixed(2)} tokens per forward in ${list.length} rounds`;
   }
 
   /// The reply is over.
@@ -213,12 +209,14 @@ export class Panel {
     byId('arc').style.strokeDasharray = `${isKnown ? percent : 0} 100`;
     const text = !isKnown ? '–' : `${percent.toFixed(percent === 100 ? 0 : 1)} %`;
     byId('hits').textContent = text;
-    byId('hits-note').textContent = isKnown && !rounds.isStreamed ? 'experts: all in memory' : 'experts at hand';
+    const isResident = isKnown && !rounds.isStreamed;
+    byId('hits-note').textContent = isResident ? 'experts: all in memory' : 'experts at hand';
     byId('ring').setAttribute('aria-label', `Experts at hand when asked for: ${text}`);
     drawBars(byId('drive'), rounds.reads, { n: nDriveBars, colours: this.#colours });
     const rate = isKnown ? `${bytes(rounds.driveRate)}/s` : '–';
     byId('drive-rate').textContent = rate;
-    byId('drive').setAttribute('aria-label', `Reads from the drive: ${rate}, ${bytes(rounds.bytesRead)} in all`);
+    const all = bytes(rounds.bytesRead);
+    byId('drive').setAttribute('aria-label', `Reads from the drive: ${rate}, ${all} in all`);
   }
 
   #showMemory() {
@@ -227,16 +225,16 @@ export class Panel {
       const whole = memory.budget_bytes || memory.anonymous_bytes || 1;
       const used = { cache: memory.expert_cache_bytes, kv: memory.kv_bytes };
       used.rest = Math.max(0, memory.anonymous_bytes - used.cache - used.kv);
+      const bar = byId('memory-bar');
       for (const [name, n] of Object.entries(used)) {
-        byId('memory-bar').querySelector(`.${name}`).style.width = `${Math.min(100, (100 * n) / whole)}%`;
+        bar.querySelector(`.${name}`).style.width = `${Math.min(100, (100 * n) / whole)}%`;
       }
+      const all = bytes(memory.anonymous_bytes);
       const budget = memory.budget_bytes ? ` of ${bytes(memory.budget_bytes)}` : '';
-      byId('memory').textContent = bytes(memory.anonymous_bytes);
+      byId('memory').textContent = all;
       byId('memory-note').textContent = `${budget} memory`.trim();
-      byId('memory-bar').setAttribute(
-        'aria-label',
-        `Memory: ${bytes(memory.anonymous_bytes)}${budget}, of it experts ${bytes(used.cache)}, caches ${bytes(used.kv)}`,
-      );
+      const parts = `experts ${bytes(used.cache)}, caches ${bytes(used.kv)}`;
+      bar.setAttribute('aria-label', `Memory: ${all}${budget}, of it ${parts}`);
     }
     if (this.#context === 0) return;
     byId('context-bar').querySelector('.kv').style.width = `${(100 * position) / this.#context}%`;

@@ -6,7 +6,6 @@ export async function* readEvents(body) {
   const decoder = new TextDecoder();
   let rest = '';
   let data = [];
-  let isWhole = false;
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -24,10 +23,9 @@ export async function* readEvents(body) {
           data.push(line.slice(line[5] === ' ' ? 6 : 5));
         }
       }
-      isWhole = done;
-      if (isWhole) return;
+      if (done) return;
     }
   } finally {
-    if (!isWhole) reader.cancel().catch(() => {});
+    reader.cancel().catch(() => {});
   }
 }
