@@ -60,6 +60,10 @@ struct GenerationRequest {
   std::function<void(std::string_view json_line)> trace;
 };
 
+/// A seed as the engine draws one for a request that brings none: below 2^53. For requests whose
+/// seeds are to follow each other. Throws Error if the operating system has no entropy.
+std::uint64_t draw_seed();
+
 struct TokenLogprob {
   Token id = 0;
   float logprob = 0;  // natural logarithm, plain softmax before temperature and filters

@@ -3,6 +3,7 @@
 #include "engine/errors.h"
 #include "engine/model_text.h"
 #include "engine/open_engine.h"
+#include "engine/sampling_defaults.h"
 #include "foretoken/foretoken.h"
 #include "json/json.h"
 #include "speculation/draft_source.h"
@@ -14,6 +15,10 @@
 namespace foretoken {
 
 using ft::engine::with_public_errors;
+
+std::uint64_t draw_seed() {
+  return with_public_errors([] { return ft::engine::draw_seed(); });
+}
 
 std::string_view to_string(FinishReason reason) noexcept {
   switch (reason) {

@@ -1,6 +1,5 @@
 #include "server/reply_run.h"
 
-#include "engine/sampling_defaults.h"
 #include "server/api_error.h"
 
 #include <algorithm>
@@ -115,7 +114,7 @@ ReplyRun::ReplyRun(const ReplyPlan& plan, Backend& backend, Metrics& metrics, co
       feeds_(plan.n_choices()),
       submitted_us_(clock.now_us()) {
   if (plan.request.max_tokens == std::size_t{0}) return;  // an echo alone
-  const std::uint64_t drawn = plan.request.n > 1 ? engine::draw_seed() : 0;
+  const std::uint64_t drawn = plan.request.n > 1 ? foretoken::draw_seed() : 0;
   for (std::size_t i = 0; i < generations_.size(); ++i) {
     foretoken::GenerationRequest request = plan.generations[plan.prompt_of(i)];
     if (plan.request.n > 1) {
