@@ -92,7 +92,7 @@ export function drawCurve(canvas, values, { floor, label, colours }) {
   const area = begin(canvas);
   if (!area) return;
   const { pen, width, height } = area;
-  const top = Math.max(floor + 1, ...values) * 1.08;
+  const top = values.reduce((most, value) => Math.max(most, value), floor + 1) * 1.08;
   const y = (value) => height - 14 - ((value - floor) / (top - floor)) * (height - 20);
   pen.strokeStyle = colours.muted;
   pen.globalAlpha = 0.5;

@@ -109,7 +109,7 @@ function resultForm(call, answer) {
   const form = element(
     'form',
     {},
-    element('label', { className: 'wide' }, `Result of ${call.name}`, input),
+    element('label', {}, `Result of ${call.name}`, input),
     element('button', { className: 'primary', textContent: 'Give the result' }),
   );
   form.addEventListener('submit', (event) => {
