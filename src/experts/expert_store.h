@@ -36,7 +36,8 @@ struct TierStats {
   std::uint64_t dropped_ahead = 0;    // of these, given up under way: the layer chose others
   std::uint64_t failed_reads = 0;     // repeated ones included
   std::uint64_t from_page_cache = 0;  // misses that the page cache had: no byte from the drive
-  std::size_t n_slots = 0;
+  std::size_t n_slots =
+      0;  // now: while nobody drafts the trunk has most of the draft tier's memory
   std::uint64_t slot_bytes = 0;
 };
 

@@ -1,25 +1,26 @@
 #include "experts/slot_pool.h"
 
-#include "base/error.h"
-
 #include <algorithm>
-#include <sys/mman.h>
 
 namespace ft::experts {
 
-SlotPool::SlotPool(std::size_t n_slots, std::size_t slot_bytes, std::size_t n_experts)
-    : slot_bytes_(slot_bytes),
+SlotPool::SlotPool(const SlotRow& row,
+                   std::size_t n_slots,
+                   std::size_t most_slots,
+                   std::size_t n_experts)
+    : row_(row),
       limit_(n_slots),
-      memory_(n_slots * slot_bytes),
-      slots_(n_slots),
+      end_(n_slots),
+      slots_(most_slots),
       slot_of_(n_experts, kNoSlot),
-      evictable_(n_slots, kNoExpert),
-      worth_(n_slots) {
-  empty_.reserve(n_slots);
-  victims_.reserve(n_slots);
+      evictable_(most_slots, kNoExpert),
+      worth_(most_slots) {
+  empty_.reserve(most_slots);
+  victims_.reserve(most_slots);
   for (std::size_t slot = n_slots; slot > 0; --slot) {
     empty_.push_back(static_cast<std::uint32_t>(slot - 1));
   }
+  for (std::size_t slot = n_slots; slot < most_slots; ++slot) slots_[slot].state = State::kGone;
 }
 
 void SlotPool::take(std::size_t n,
@@ -119,11 +120,21 @@ void SlotPool::shrink(std::size_t n_slots) noexcept {
   if (n_slots >= limit_) return;
   limit_ = n_slots;
   std::erase_if(empty_, [this](std::uint32_t slot) { return slot >= limit_; });
-  for (std::size_t i = limit_; i < slots_.size(); ++i) {
-    const auto slot = static_cast<std::uint32_t>(i);
+  for (std::size_t i = end_; i > limit_; --i) {
+    const auto slot = static_cast<std::uint32_t>(i - 1);
     if (slots_[slot].state == State::kEmpty) discard(slot);
     settle(slot);
   }
+}
+
+void SlotPool::grow(std::size_t n_slots) noexcept {
+  for (; limit_ < n_slots; ++limit_) {
+    const auto slot = static_cast<std::uint32_t>(limit_);
+    if (slots_[slot].state != State::kGone) continue;
+    slots_[slot].state = State::kEmpty;
+    empty_.push_back(slot);
+  }
+  end_ = std::max(end_, limit_);
 }
 
 void SlotPool::vacate(std::uint32_t slot) noexcept {
@@ -135,10 +146,8 @@ void SlotPool::vacate(std::uint32_t slot) noexcept {
 }
 
 void SlotPool::discard(std::uint32_t slot) noexcept {
-  const std::span<std::byte> bytes = memory(slot);
-  // Fails only for locked memory, which then stays ours: nothing to do about it here.
-  madvise(bytes.data(), bytes.size(), MADV_DONTNEED);
   slots_[slot].state = State::kGone;
+  while (end_ > limit_ && slots_[end_ - 1].state == State::kGone) --end_;
 }
 
 void SlotPool::settle(std::uint32_t slot) noexcept {

@@ -2,10 +2,9 @@
 // may not leave. No threads here: the store calls it under its lock.
 //
 //   empty --take()--> loading --loaded()--> ready --take() for another--> loading
-//                        \---failed()--> empty        \--shrink()--> gone
+//                        \---failed()--> empty        \--shrink()--> gone --grow()--> empty
 #pragma once
 
-#include "base/buffer.h"
 #include "experts/expert_store.h"
 #include "experts/residency_policy.h"
 #include "experts/usage.h"
@@ -26,15 +25,24 @@ enum class Guess : std::uint8_t {
 
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
+/// Where slots lie. Borrowed memory.
+struct SlotRow {
+  std::byte* first = nullptr;
+  std::ptrdiff_t step = 0;  // from a slot to the next; may be negative
+  std::size_t slot_bytes = 0;
+};
+
 class SlotPool {
  public:
-  /// Slots for experts of [0, n_experts). Memory is committed slot by slot, at the first read.
-  SlotPool(std::size_t n_slots, std::size_t slot_bytes, std::size_t n_experts);
+  /// `n_slots` slots of at most `most_slots`, for experts of [0, n_experts).
+  SlotPool(const SlotRow& row, std::size_t n_slots, std::size_t most_slots, std::size_t n_experts);
 
   std::size_t n_slots() const noexcept { return limit_; }
-  std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  /// Slots from here on are gone: whatever is in their memory, this pool does not touch it.
+  std::size_t end() const noexcept { return end_; }
+  std::size_t slot_bytes() const noexcept { return row_.slot_bytes; }
   std::span<std::byte> memory(std::uint32_t slot) noexcept {
-    return memory_.as<std::byte>(memory_.size()).subspan(slot * slot_bytes_, slot_bytes_);
+    return {row_.first + row_.step * static_cast<std::ptrdiff_t>(slot), row_.slot_bytes};
   }
 
   /// kNoSlot if the expert is neither here nor being read.
@@ -77,9 +85,11 @@ class SlotPool {
   /// The layer had its turn and did not ask for it: no longer one of n_ahead().
   void lapse(std::uint32_t slot) noexcept;
 
-  /// From now on at most `n_slots` (at least 1); memory goes back to the system, at once or when
-  /// its holders are done. Never grows again.
+  /// From now on at most `n_slots` (at least 1). The others go at once, or when their holders are
+  /// done and their reads have ended.
   void shrink(std::size_t n_slots) noexcept;
+  /// From now on `n_slots`, at most `most_slots` of the constructor; those that come are empty.
+  void grow(std::size_t n_slots) noexcept;
 
   std::uint64_t n_evictions() const noexcept { return n_evictions_; }
 
@@ -99,9 +109,9 @@ class SlotPool {
   /// After every change of state or holders.
   void settle(std::uint32_t slot) noexcept;
 
-  std::size_t slot_bytes_;
+  SlotRow row_;
   std::size_t limit_;
-  Buffer memory_;
+  std::size_t end_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> slot_of_;  // by expert
   std::vector<std::uint32_t> empty_;    // capacity for all, so that nothing here allocates

@@ -74,6 +74,8 @@ void StreamingStore::Core::count_uses(Lease& lease) {
       forecast_.asked(item.expert);
     }
     forecast_.end_turn(n_missing);
+  } else {
+    lending_.asked();
   }
   for (const Lease::Item& item : lease.items_) usage_.used(item.expert);
 }
@@ -179,6 +181,7 @@ void StreamingStore::Core::claim(TierState& tier, Lease::Item& item) {
 }
 
 void StreamingStore::Core::give_slots() {
+  slots_.settle();
   for (Lease* lease : leases_) {
     if (lease->first_wanted_ < lease->wanted_.size() && lease->error_.empty()) {
       give_slots_to(*lease);
@@ -356,6 +359,8 @@ void StreamingStore::Core::end_pass() {
   n_asked_in_round_ = n_asked_in_pass_;
   forecast_.end_pass();
   usage_.end_pass();
+  lending_.end_pass();
+  slots_.set_lent(lending_.is_lent());
 }
 
 bool StreamingStore::Core::begin_round() {
@@ -380,7 +385,7 @@ void StreamingStore::Core::end_round() {
 
 void StreamingStore::Core::shrink(Tier tier, std::size_t n_slots) {
   const std::scoped_lock lock(mutex_);
-  tiers_[static_cast<std::size_t>(tier)].pool.shrink(n_slots);
+  slots_.shrink(tier, n_slots);
 }
 
 }  // namespace ft::experts

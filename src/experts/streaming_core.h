@@ -5,11 +5,12 @@
 // still want some, the oldest lease first; hand_over() starts their reads.
 #pragma once
 
+#include "experts/draft_lending.h"
 #include "experts/extent_reader.h"
 #include "experts/latency_histogram.h"
 #include "experts/lookahead_gate.h"
 #include "experts/miss_forecast.h"
-#include "experts/slot_pool.h"
+#include "experts/slot_tiers.h"
 #include "experts/streaming_store.h"
 
 #include <array>
@@ -86,7 +87,7 @@ class StreamingStore::Core {
  private:
   friend class StreamingStore::Lease;
   struct TierState {
-    SlotPool pool;
+    SlotPool& pool;
     TierStats stats;  // counts; sizes are the pool's
     std::uint64_t first_tag = 0;
   };
@@ -100,7 +101,7 @@ class StreamingStore::Core {
     MissForecast::Layer range() const noexcept { return {first_expert, n_experts}; }
   };
 
-  static std::size_t slot_bytes(const std::vector<LayerExtents>& layers, Tier tier);
+  static TierSize tier_size(const StreamingOptions& options, Tier tier);
   static StreamingOptions::Lookahead effective_lookahead(const StreamingOptions& options);
   static std::vector<ExtentFiles> open_files(const StreamingOptions& options);
   TierState& tier_of(std::size_t layer_index) {
@@ -141,7 +142,9 @@ class StreamingStore::Core {
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;  // a slot became ready or a lease failed
-  std::array<TierState, 2> tiers_;       // by Tier
+  SlotTiers slots_;
+  std::array<TierState, 2> tiers_;  // by Tier
+  DraftLending lending_;
   ExpertUsage usage_;
   MissForecast forecast_;       // of the trunk
   std::vector<Lease*> leases_;  // the oldest first

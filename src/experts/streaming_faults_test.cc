@@ -211,10 +211,10 @@ TEST_F(StreamingFaultsTest, MirrorsShareTheReads) {
 
 // --- everything at once ---
 
-TEST_F(StreamingFaultsTest, ThreadsFaultsAndShrinkingTogetherNeverGiveWrongBytes) {
+TEST_F(StreamingFaultsTest, ThreadsFaultsShrinkingAndLendingTogetherNeverGiveWrongBytes) {
   add_mirror();
   script_.set_order(ReadOrder::kShuffled);
-  const StreamingOptions all = options(9, 3);
+  const StreamingOptions all = options(7, 5);
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     script_.clear();
     const std::uint64_t first = script_.n_submitted();
@@ -231,7 +231,9 @@ TEST_F(StreamingFaultsTest, ThreadsFaultsAndShrinkingTogetherNeverGiveWrongBytes
         for (std::size_t i = kExperts; i > 1; --i) std::swap(wanted[i - 1], wanted[random() % i]);
         wanted.resize(random() % (kExperts + 1));
         if (random() % 3 == 0) store.prefetch(1 + random() % 3, wanted);
-        if (random() % 40 == 0) store.shrink(Tier::kTrunk, 9 - random() % 9);
+        // Nobody seems to draft for long, then somebody does again.
+        for (std::uint64_t n = random() % 30 == 0 ? 32 : random() % 3; n > 0; --n) store.end_pass();
+        if (random() % 40 == 0) store.shrink(Tier::kTrunk, 7 - random() % 7);
         try {
           ExpertLease lease = store.acquire(layer, wanted);
           const std::size_t n_batches = random() % 12;

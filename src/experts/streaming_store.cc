@@ -13,21 +13,8 @@ namespace {
 
 constexpr std::size_t kNoLayer = ~std::size_t{0};
 
-std::size_t n_experts_of(const std::vector<LayerExtents>& layers) {
-  std::size_t n = 0;
-  for (const LayerExtents& layer : layers) n += layer.checksums.size();
-  return n;
-}
-
 std::size_t n_trunk_layers(const std::vector<LayerExtents>& layers) {
   return static_cast<std::size_t>(std::ranges::count(layers, Tier::kTrunk, &LayerExtents::tier));
-}
-
-void check_tier(const StreamingOptions& options, Tier tier, std::size_t n_slots) {
-  const auto is_of_tier = [tier](const LayerExtents& layer) { return layer.tier == tier; };
-  if (n_slots > 0 || std::ranges::none_of(options.layers, is_of_tier)) return;
-  fail("experts: no slots for the {} layers, expected at least 1",
-       tier == Tier::kTrunk ? "main" : "draft");
 }
 
 /// Every drive is kept as busy as a single one.
@@ -39,13 +26,21 @@ io::ReadQueueOptions queue_options(const StreamingOptions& options) {
 
 }  // namespace
 
-std::size_t StreamingStore::Core::slot_bytes(const std::vector<LayerExtents>& layers, Tier tier) {
-  std::uint64_t bytes = 0;
-  for (const LayerExtents& layer : layers) {
+TierSize StreamingStore::Core::tier_size(const StreamingOptions& options, Tier tier) {
+  TierSize size{.n_slots = tier == Tier::kTrunk ? options.trunk_slots : options.draft_slots,
+                .slot_bytes = 0,
+                .n_experts = 0};
+  for (const LayerExtents& layer : options.layers) {
     FT_CHECK(layer.extent_bytes > 0 && layer.extent_bytes % io::kBulkAlignment == 0);
-    if (layer.tier == tier) bytes = std::max(bytes, layer.extent_bytes);
+    if (layer.tier != tier) continue;
+    size.slot_bytes = std::max<std::size_t>(size.slot_bytes, layer.extent_bytes);
+    size.n_experts += layer.checksums.size();
   }
-  return bytes;
+  if (size.n_slots == 0 && size.n_experts > 0) {
+    fail("experts: no slots for the {} layers, expected at least 1",
+         tier == Tier::kTrunk ? "main" : "draft");
+  }
+  return size;
 }
 
 std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions& options) {
@@ -78,7 +73,7 @@ std::vector<ExtentFiles> StreamingStore::Core::open_files(const StreamingOptions
 StreamingOptions::Lookahead StreamingStore::Core::effective_lookahead(
     const StreamingOptions& options) {
   using enum StreamingOptions::Lookahead;
-  const bool is_small = slot_bytes(options.layers, Tier::kTrunk) <= ExtentReader::kCopiedBytes;
+  const bool is_small = tier_size(options, Tier::kTrunk).slot_bytes <= ExtentReader::kCopiedBytes;
   return options.lookahead == kAuto && options.uses_page_cache && is_small ? kOff
                                                                            : options.lookahead;
 }
@@ -89,24 +84,17 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
       policy_(make_residency_policy(options.policy)),
       lookahead_(effective_lookahead(options)),
       heat_file_(options.heat_file),
-      tiers_{TierState{.pool = SlotPool(options.trunk_slots,
-                                        slot_bytes(options.layers, Tier::kTrunk),
-                                        n_experts_of(options.layers)),
+      slots_(tier_size(options, Tier::kTrunk), tier_size(options, Tier::kDraft)),
+      tiers_{TierState{.pool = slots_.pool(Tier::kTrunk), .stats = {}, .first_tag = 0},
+             TierState{.pool = slots_.pool(Tier::kDraft),
                        .stats = {},
-                       .first_tag = 0},
-             TierState{.pool = SlotPool(options.draft_slots,
-                                        slot_bytes(options.layers, Tier::kDraft),
-                                        n_experts_of(options.layers)),
-                       .stats = {},
-                       .first_tag = options.trunk_slots}},
-      usage_(n_experts_of(options.layers)),
-      forecast_(n_trunk_layers(options.layers), n_experts_of(options.layers)),
+                       .first_tag = slots_.most_trunk_slots()}},
+      usage_(slots_.n_experts()),
+      forecast_(n_trunk_layers(options.layers), slots_.n_experts()),
       reader_(open_files(options),
               deps.clock,
               deps.make_queue(queue_options(options)),
               [this](const auto& outcome) noexcept { on_read(outcome); }) {
-  check_tier(options, Tier::kTrunk, options.trunk_slots);
-  check_tier(options, Tier::kDraft, options.draft_slots);
   ExpertId first_expert = 0;
   for (LayerExtents& layer : options.layers) {
     if (layer.layer >= index_of_layer_.size()) index_of_layer_.resize(layer.layer + 1, kNoLayer);

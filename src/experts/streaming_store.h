@@ -58,7 +58,8 @@ struct StreamingDeps {
 };
 
 /// Memory: n_slots times the largest extent of the tier, for each tier, committed as slots are
-/// first filled. Leases must not outlive the store.
+/// first filled. While passes have hardly any drafts before them, the main model has most of the
+/// draft tier's. Leases must not outlive the store.
 class StreamingStore final : public ExpertStore {
  public:
   /// Opens every file. Throws InvalidInput naming one that is missing or of another size, IoError,
@@ -85,8 +86,8 @@ class StreamingStore final : public ExpertStore {
   bool begin_round() noexcept;
   void end_round() noexcept;
 
-  /// Memory is short: at most `n_slots` (at least 1) of the tier from now on. Slots in use go when
-  /// their leases are done with them, all others at once. It never grows again.
+  /// Memory is short: at most `n_slots` (at least 1) are the tier's own from now on. Slots in use
+  /// go when their leases are done with them, all others at once. It never gets them back.
   void shrink(Tier tier, std::size_t n_slots);
 
   /// Writes what was learned into the heat file, if there is one. Throws IoError.
