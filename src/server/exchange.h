@@ -52,6 +52,8 @@ class Exchange final : public Reply {
   bool is_handled() const;   // the handler returned
   /// Queues an event-stream comment if this is a stream with nothing to send.
   void keep_alive();
+  /// The reply is to end soon; what is written until then is still sent.
+  void cancel() noexcept { gone_.request_stop(); }
   /// Nobody reads any more: the writer is told, and never waits again.
   void abandon() noexcept;
   /// Whether another request may follow on the connection.

@@ -116,6 +116,10 @@ void Connection::close() {
   socket_.close(ignored);
 }
 
+void Connection::cancel() {
+  if (exchange_) exchange_->cancel();
+}
+
 void Connection::abandon() {
   if (exchange_) exchange_->abandon();
   wake_.cancel();

@@ -46,6 +46,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> serve();
   /// What is going on fails soon: serve() returns.
   void close();
+  /// A reply on its way ends soon, with an error that is still sent.
+  void cancel();
   /// As close(), and a handler at work learns that nobody reads any more.
   void abandon();
   bool is_answering() const noexcept { return exchange_ != nullptr; }

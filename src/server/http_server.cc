@@ -27,6 +27,8 @@ using std::chrono::milliseconds;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAcceptPause{50};
+// For replies that are cut to say so: a model is cancelled between two layers.
+constexpr milliseconds kLastWords{1'000};
 
 }  // namespace
 
@@ -58,11 +60,7 @@ class HttpServer::Impl {
       for (const auto& connection : connections_) {
         if (!connection->is_answering()) connection->close();
       }
-      grace_.expires_after(grace);
-      grace_.async_wait([this](boost::system::error_code error) {
-        if (error) return;
-        for (const auto& connection : connections_) connection->abandon();
-      });
+      spawn(cut_replies(grace));
       finish_if_done();
     });
   }
@@ -116,6 +114,17 @@ class HttpServer::Impl {
       n_connections_ = connections_.size();
       spawn(guard(connection));
     }
+  }
+
+  // When the grace is over, replies end with an error; who does not take it in time is closed.
+  Task cut_replies(milliseconds grace) {
+    if (connections_.empty()) co_return;
+    grace_.expires_after(grace);
+    if (auto [error] = co_await grace_.async_wait(kAwait); error) co_return;
+    for (const auto& connection : connections_) connection->cancel();
+    grace_.expires_after(std::min(kLastWords, transport_.options.write_timeout));
+    if (auto [error] = co_await grace_.async_wait(kAwait); error) co_return;
+    for (const auto& connection : connections_) connection->abandon();
   }
 
   Task guard(std::shared_ptr<Connection> connection) {

@@ -17,6 +17,7 @@ namespace ft::server {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -228,6 +229,7 @@ TEST_F(HttpServerTest, StopEndsRunningRequestsAfterTheGrace) {
   backend_.is_endless = true;
   HttpOptions options;
   options.max_pending_bytes = 1000;
+  options.write_timeout = milliseconds(100);
   start(options);
   TestClient idle = client();
   TestClient busy = client();
@@ -235,6 +237,23 @@ TEST_F(HttpServerTest, StopEndsRunningRequestsAfterTheGrace) {
   busy.read_until("data: ");
   stop(milliseconds(10));
   EXPECT_EQ(idle.read_all(), "");
+}
+
+TEST_F(HttpServerTest, StopTellsClientsThatTheirRepliesAreCut) {
+  backend_.n_layers = 1'000'000;
+  backend_.layer_time = milliseconds(1);
+  start();
+  TestClient streamed = client();
+  streamed.send(post("/v1/completions", R"({"prompt":"a","stream":true})"));
+  streamed.read_until("text/event-stream");
+  TestClient whole = client();
+  whole.send(post("/v1/completions", R"({"prompt":"a"})"));
+  while (backend_.n_open < 2) std::this_thread::yield();
+  stop(milliseconds(10));
+  const std::string events = streamed.read_all();
+  EXPECT_THAT(events, HasSubstr("server_stopping"));
+  EXPECT_THAT(events, EndsWith("\n\n\r\n0\r\n\r\n"));
+  EXPECT_THAT(whole.read_all(), StartsWith("HTTP/1.1 503 "));
 }
 
 TEST_F(HttpServerTest, SurvivesRequestsCutAtEveryByte) {

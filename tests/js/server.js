@@ -6,6 +6,8 @@ import { after } from 'node:test';
 
 export const model = 'glm-mini';
 
+const servers = new Map();
+
 /// Starts it, stops it after the tests of this file; then its exit status must be 0. Returns its address.
 export async function startServer(...options) {
   const program = process.env.FT_PROGRAM;
@@ -22,5 +24,12 @@ export async function startServer(...options) {
   // The line is written in one piece.
   const line = await Promise.race([once(server.stdout, 'data').then(String), ended]);
   assert.match(String(line), /^http:\/\/127\.0\.0\.1:\d+\n$/);
-  return line.trim();
+  const url = line.trim();
+  servers.set(url, server);
+  return url;
+}
+
+/// As Ctrl-C does.
+export function interrupt(url) {
+  servers.get(url).kill('SIGINT');
 }
