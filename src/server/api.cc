@@ -236,10 +236,15 @@ Response Api::get(const RequestHead& head) {
   if (is_list) text.begin_object().member("object", "list").key("data").begin_array();
   text.begin_object().member("id", model_name_).member("object", "model");
   text.member("created", started_).member("owned_by", "foretoken");
-  text.member("max_model_len", static_cast<std::uint64_t>(model.context));
-  // Anthropic's names for the same.
+  const auto context = static_cast<std::uint64_t>(model.context);
+  text.member("max_model_len", context);
+  // Anthropic's names for the same, and what its clients expect besides.
   text.member("type", "model").member("display_name", model_name_);
   text.member("created_at", fmt::format("{:%FT%TZ}", fmt::gmtime(started_)));
+  text.member("max_input_tokens", context).member("max_tokens", context);
+  text.member("lifecycle", "active");
+  for (const char* name : {"capabilities", "deprecated_at", "line", "retires_at"})
+    text.key(name).null();
   text.key("meta").begin_object();
   text.member("family", model.family).member("format", model.format).member("hash", model.hash);
   text.member("n_vocab", static_cast<std::uint64_t>(model.n_vocab));

@@ -239,6 +239,21 @@ test('tokens are counted as a message counts them', async () => {
   }
 });
 
+test('models are listed and found', async () => {
+  const models = [];
+  for await (const one of client.models.list()) models.push(one);
+  assert.deepEqual(
+    models.map(({ id }) => id),
+    [model],
+  );
+  const one = await client.models.retrieve(model);
+  assert.deepEqual(one, models[0]);
+  received.add('Anthropic.ModelInfo', one, {
+    '': ['object', 'created', 'owned_by', 'max_model_len', 'meta'],
+  });
+  await assert.rejects(client.models.retrieve('other'), Anthropic.NotFoundError);
+});
+
 test('a seed repeats a message, whatever drafts it', async () => {
   const drawn = { messages: story, temperature: 1, max_tokens: 24 };
   const first = await create({ ...drawn, speculate: 'none' });
