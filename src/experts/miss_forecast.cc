@@ -157,7 +157,6 @@ void MissForecast::add(std::span<double> n_missing) const noexcept {
   }
   for (std::size_t n = 0; n < n_widths; ++n)
     n_missing[n] += static_cast<double>(n_padded_) - sum_of(sums[n]);
-  for (std::size_t n = n_widths; n < n_missing.size(); ++n) n_missing[n] = n_missing[n_widths - 1];
 }
 
 double MissForecast::factor(std::size_t n_rows) const noexcept {

@@ -40,10 +40,11 @@ class MissForecast {
   /// Per expert of the layer: probability that a row asks for it. Set those that would not be
   /// missing to 0. Valid until the next call of anything.
   std::span<float> chances(const ExpertUsage& usage, Layer layer) noexcept;
-  /// n_missing[i] grows by what i + 1 rows are expected to find missing among those of chances().
+  /// n_missing[i] grows by what i + 1 rows are expected to find missing among those of chances();
+  /// nothing is added for more than kMaxRows.
   void add(std::span<double> n_missing) const noexcept;
-  /// Calibrates; more rows never miss less. False if no pass has told how many experts a row asks
-  /// for: then all are 0.
+  /// Calibrates; more rows never miss less, and those beyond kMaxRows as many. False if no pass has
+  /// told how many experts a row asks for: then all are 0.
   bool finish(std::span<double> n_missing) noexcept;
 
   /// How often a choice is one of those used of late.

@@ -160,6 +160,64 @@ TEST(MissForecast, OfALayerThatWasNeverUsedEveryExpertIsAsLikely) {
   }
 }
 
+// Layers of any size, in any order: the sums of a smaller one hold nothing of a larger one before.
+TEST(MissForecast, LayersOfOtherSizesLeaveNothingBehind) {
+  constexpr ExpertId kLarge = 24;
+  constexpr ExpertId kSmall = 11;
+  ExpertUsage usage(kLarge + kSmall);
+  MissForecast forecast(2, kLarge);
+  forecast.begin_pass(1);
+  for (const MissForecast::Layer layer : {MissForecast::Layer{0, kLarge}, {kLarge, kSmall}}) {
+    forecast.begin_turn(usage, layer);
+    for (ExpertId i = 0; i < 3; ++i) forecast.asked(layer.first + i);
+    forecast.end_turn(0);
+    for (ExpertId i = 0; i < layer.n; ++i) usage.used(layer.first + i);
+  }
+  forecast.end_pass();
+  usage.end_pass();
+  ASSERT_EQ(forecast.per_row(), 3);
+  std::array<double, 2> n_missing{};
+  forecast.begin();
+  for (const float chance : forecast.chances(usage, {0, kLarge}))
+    EXPECT_FLOAT_EQ(chance, 3.0F / 24);
+  forecast.add(n_missing);
+  for (const float chance : forecast.chances(usage, {kLarge, kSmall}))
+    EXPECT_FLOAT_EQ(chance, 3.0F / 11);
+  forecast.add(n_missing);
+  EXPECT_NEAR(n_missing[0], 3 + 3, 1e-4);
+  EXPECT_NEAR(n_missing[1], 3 + 3 * (1 - 3.0 / 24) + 3 + 3 * (1 - 3.0 / 11), 1e-4);
+}
+
+// What is reused is told by the layer's own experts, wherever they begin.
+TEST(MissForecast, LearnsReuseFromALayerThatDoesNotComeFirst) {
+  ExpertUsage usage(2 * kExperts);
+  MissForecast forecast(1, kExperts);
+  for (int pass = 0; pass < 2; ++pass) {
+    forecast.begin_pass(1);
+    forecast.begin_turn(usage, {kExperts, kExperts});
+    forecast.asked(kExperts + 5);
+    forecast.end_turn(0);
+    usage.used(kExperts + 5);
+    forecast.end_pass();
+    usage.end_pass();
+  }
+  // All of what is recent, against 1.5 of the 5 uses that are counted or imagined.
+  const double as_share = 0.65 * 1.5 / 5;
+  EXPECT_NEAR(forecast.reuse(), 0.35 + 0.05 * (0.35 / (0.35 + as_share) - 0.35), 1e-4);
+}
+
+TEST_F(Forecast, WidthsBeyondTheLargestAreThoseOfTheLargest) {
+  pass(1, {0, 1}, 2);
+  const std::vector<double> before = of(MissForecast::kMaxRows + 5, {2, 3, 4, 5, 6});
+  const double largest = before[MissForecast::kMaxRows - 1];
+  EXPECT_GT(largest, before[MissForecast::kMaxRows - 2]);
+  for (std::size_t n = MissForecast::kMaxRows; n < before.size(); ++n)
+    EXPECT_EQ(before[n], largest);
+  // Nor is anything calibrated by them.
+  pass(MissForecast::kMaxRows + 1, {}, 1000);
+  EXPECT_LT(of(1).front(), 2.1);
+}
+
 TEST(MissForecast, APassOfSomeLayersTeachesNothing) {
   ExpertUsage usage(2 * kExperts);
   MissForecast forecast(2, kExperts);

@@ -314,6 +314,18 @@ TEST(VerifyRejection, GreedyIsMatchModeExactly) {
   }
 }
 
+// Nothing is drawn: what a draft was drawn from is not looked at.
+TEST(VerifyRejection, GreedyReadsNoLaw) {
+  SamplingParams params = seeded(3);
+  params.temperature = 0;
+  Window window = certain_window();
+  window.rows = {0, 2, 1, 0, 0, 1, 2, 0, 3, 0, 0, 1};
+  window.laws.assign(2, std::vector<float>(4, 0));
+  const Verdict verdict = window.verify(params);
+  EXPECT_EQ(verdict.n_accepted, 2u);
+  EXPECT_EQ(verdict.next, 0);
+}
+
 TEST(VerifyRejection, AnAcceptedStopTokenEndsTheWalkAndARejectedOneDoesNot) {
   const std::vector<Token> stops = {3, 1};
   Window window = certain_window();

@@ -68,6 +68,21 @@ TEST(NgramSource, AWeakMatchGivesAsManyDraftsAsItIsLong) {
   EXPECT_THAT(drafts_after(*source, {1, 2, 4, 5, 6, 7, 2}, 5), ElementsAre(4));
 }
 
+TEST(NgramSource, AnOfferIsAsStrongAsTheMatchIsLong) {
+  const auto source = open_ngram();
+  const auto offer_after = [&](const std::vector<Token>& tokens) {
+    drafts_after(*source, tokens, 0);
+    return source->offer(5).value();
+  };
+  EXPECT_EQ(offer_after({1, 2, 3}).n_tokens, 0U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 3}).n_tokens, 1U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 3}).strength, 0U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 2, 3}).n_tokens, 2U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 2, 3}).strength, 1U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 1, 2, 3}).n_tokens, 5U);
+  EXPECT_EQ(offer_after({1, 2, 3, 4, 5, 1, 2, 3}).strength, 2U);
+}
+
 TEST(NgramSource, ProposesNothingWithoutAMatch) {
   const auto source = open_ngram();
   EXPECT_THAT(drafts_after(*source, {1, 2, 3}, 5), IsEmpty());

@@ -3,8 +3,8 @@
 // drafts' own, and the laws are handed over.
 //
 // The cache is fed late: what was committed since the last proposal goes in when drafts are wanted.
-// Own drafts stay in the cache until the round is over, so that accepted ones need not be fed
-// again; whatever else happens they are taken back before the next use.
+// Own drafts stay in the cache, so that accepted ones need not be fed again; the others are taken
+// back before the next use.
 #include "base/error.h"
 #include "speculation/common_prefix.h"
 #include "speculation/draft_model.h"
@@ -57,7 +57,6 @@ class DraftModelSource final : public DraftSource {
                       committed.sequence.begin() + static_cast<std::ptrdiff_t>(n_same),
                       committed.sequence.end());
     n_true_ = std::min(n_true_, n_same);
-    rewind(n_true());
   }
 
   Draft propose(const DraftRequest& request, std::stop_token stop) override;

@@ -78,22 +78,19 @@ class PredictionSource final : public DraftSource {
   /// Where in the prediction the text is.
   struct Place {
     std::size_t next = 0;  // the token that should come; where it was lost if it is
-    // Tokens in a row that came as predicted; at the start it is trusted.
+    // Tokens in a row that came as predicted, none when it is lost; at the start it is trusted.
     std::size_t n_agreed = kStrongMatch;
-    bool is_lost = false;
   };
 
   std::size_t n_worthwhile(const Place& place, std::size_t max_tokens) const {
-    if (place.is_lost) return 0;
     if (place.n_agreed < kStrongMatch) max_tokens = std::min(max_tokens, place.n_agreed);
     return std::min(max_tokens, prediction_.size() - place.next);
   }
 
   // After one more token, the last of `text`.
   Place follow(const Place& place, const std::vector<Token>& text) const {
-    if (!place.is_lost && place.next < prediction_.size() &&
-        prediction_[place.next] == text.back()) {
-      return {place.next + 1, place.n_agreed + 1, false};
+    if (place.next < prediction_.size() && prediction_[place.next] == text.back()) {
+      return {place.next + 1, place.n_agreed + 1};
     }
     return find(place.next, text);
   }
@@ -101,14 +98,14 @@ class PredictionSource final : public DraftSource {
   // The place with the longest evidence; of equals the nearest behind `lost_at`, then the nearest
   // before it.
   Place find(std::size_t lost_at, const std::vector<Token>& text) const {
-    Place best{lost_at, 0, true};
+    Place best{lost_at, 0};
     const auto known = places_.find(text.back());
     if (known == places_.end()) return best;
     const std::vector<std::size_t>& all = known->second;
     const auto middle = std::lower_bound(all.begin(), all.end(), lost_at);
     const auto consider = [&](std::size_t at) {
       const std::size_t n = evidence(at, text);
-      if (n > best.n_agreed) best = {at + 1, n, false};
+      if (n > best.n_agreed) best = {at + 1, n};
     };
     std::size_t n_places = 0;
     for (auto it = middle; it != all.end() && n_places < kMaxPlaces; ++it, ++n_places)
