@@ -1,11 +1,10 @@
 // Tokens per second of requests that run together, with and without drafts, in runs that alternate:
-// sessions_bench MODEL [--sessions 1,4] [--speculate none,auto] [-n 200] [-r 5].
+// sessions_bench MODEL [--sessions 1,4] [--speculate none,auto,mtp:3] [-n 200] [-r 5].
 #include "foretoken/foretoken.h"
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,7 +24,6 @@ struct Options {
   std::size_t n_tokens = 200;
   std::size_t n_repetitions = 5;
   float temperature = 0;
-  std::optional<std::size_t> draft_tokens;  // unset: the planner's choice
 };
 
 struct Case {
@@ -79,8 +77,9 @@ foretoken::GenerationRequest request(const foretoken::Engine& engine,
   out.sampling.temperature = options.temperature;
   out.sampling.seed = i;
   out.ignore_eos = true;
-  out.speculate = {source};
-  out.draft_tokens = options.draft_tokens;
+  const std::size_t colon = source.find(':');
+  out.speculate = {source.substr(0, colon)};
+  if (colon != std::string::npos) out.draft_tokens = std::stoul(source.substr(colon + 1));
   return out;
 }
 
@@ -173,7 +172,6 @@ int main(int argc, char** argv) {
   app.add_option("--speculate", options.sources)->delimiter(',');
   app.add_option("-n", options.n_tokens);
   app.add_option("-r", options.n_repetitions);
-  app.add_option("--draft-tokens", options.draft_tokens);
   app.add_option("--temperature", options.temperature);
   CLI11_PARSE(app, argc, argv);
   try {

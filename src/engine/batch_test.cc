@@ -226,6 +226,22 @@ TEST_F(BatchOnFakeModel, EveryReplyIsThatOfItsRunAlone) {
   EXPECT_LE(counts_.most_logits, kLogitRows);
 }
 
+TEST_F(BatchOnFakeModel, APlannerStartsWithWhatTheLastOneLearned) {
+  const auto engine = open(2);
+  std::vector<std::size_t> n_baselines;
+  for (int i = 0; i < 2; ++i) {
+    foretoken::GenerationRequest wanted = request(100);
+    wanted.speculate = {"mtp"};
+    n_baselines.push_back(0);
+    wanted.trace = [&n = n_baselines.back()](std::string_view line) {
+      n += line.find(R"("reason":"baseline")") != std::string_view::npos ? 1 : 0;
+    };
+    run_alone(*engine, wanted);
+  }
+  EXPECT_GT(n_baselines[0], 0U);
+  EXPECT_EQ(n_baselines[1], 0U);
+}
+
 TEST_F(BatchOnFakeModel, ARequestThatFailsTakesNobodyWithIt) {
   const auto engine = open(4);
   const Reply expected = run_alone(*engine, request(200));

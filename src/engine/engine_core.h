@@ -7,6 +7,7 @@
 #include "engine/memory_guard.h"
 #include "engine/memory_plan.h"
 #include "engine/model_text.h"
+#include "engine/planner_experience.h"
 #include "engine/sampling_defaults.h"
 #include "experts/routing_memory.h"
 #include "experts/streaming_store.h"
@@ -84,6 +85,7 @@ class EngineCore {
   models::Workspace& workspace() noexcept { return *workspace_; }
   /// For the draft head's steps of several sessions. A model without a head has none: null.
   models::Workspace* draft_workspace() noexcept { return draft_workspace_.get(); }
+  PlannerExperience& experience() noexcept { return experience_; }
   /// The provider of a source, made at its first use and kept. Throws what make_draft_provider
   /// throws.
   const speculation::DraftProvider& provider(std::string_view name);
@@ -103,6 +105,7 @@ class EngineCore {
  private:
   EngineParts parts_;
   std::optional<experts::RoutingMemory> routing_;  // if experts stream
+  PlannerExperience experience_;
   std::unique_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> draft_workspace_;
   std::uint64_t peak_anonymous_bytes_ = 0;

@@ -8,6 +8,9 @@
 namespace ft::engine {
 namespace {
 
+// Rounds after which a planner knows something.
+constexpr std::size_t kExperienced = 16;
+
 constexpr std::string_view kPrediction = "prediction";
 
 const SavedSource* find_saved(const SessionState& saved, const speculation::DraftSource& source) {
@@ -72,6 +75,22 @@ Session::Session(EngineCore& core, SessionOptions options)
             .store = core.parts().store.get(),
             .meter = options.meter};
   if (!sources_.empty()) store_ = core.parts().store.get();
+}
+
+Session::~Session() {
+  if (planner_options_.fixed_depth || n_planned_ < kExperienced) return;
+  try {
+    core_.experience().keep(source_names_, company_, planner_);
+  } catch (...) {
+    // No memory: the next one learns by itself.
+  }
+}
+
+/// A given draft length keeps its schedule whatever was before: a text in ratio mode depends on it.
+void Session::inherit_experience() {
+  if (planner_options_.fixed_depth) return;
+  if (const auto* planner = core_.experience().find(source_names_, company_))
+    planner_ = planner->successor();
 }
 
 Session::Sources Session::open_sources() {
@@ -175,6 +194,7 @@ void Session::restore(const SessionState& saved) {
   sources_ = std::move(sources);
   source_views_ = std::move(views);
   planner_ = std::move(planner);
+  n_planned_ = 0;
   state_.cache = cache_.get();
   state_.sources = source_views_;
   state_.n_prompt = saved.n_prompt;
@@ -233,6 +253,8 @@ void Session::begin_round(std::size_t tokens_left, Company company, const std::s
   BegunRound begun;
   begun.company = company;
   RoundReport& report = begun.report;
+  company_ = company;
+  if (n_planned_++ == 0) inherit_experience();
   report.inputs = plan_inputs(tokens_left);
   report.plan = planner_.plan(report.inputs);
   std::vector<speculation::Proposer> proposers;

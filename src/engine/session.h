@@ -5,6 +5,7 @@
 #include "base/work_meter.h"
 #include "cache/kv_cache.h"
 #include "engine/engine_core.h"
+#include "engine/planner_experience.h"
 #include "engine/session_state.h"
 #include "sampling/sampler.h"
 #include "speculation/decode_round.h"
@@ -52,10 +53,6 @@ struct RoundReport {
   speculation::RoundResult result;  // its logits die at the next forward
 };
 
-/// Whether a round has the machine for itself. In company nothing is read ahead on a session's own
-/// guesses, and what its forwards take is the part of its rows.
-enum class Company : std::uint8_t { kAlone, kShared };
-
 class Session {
  public:
   /// `core` must outlive the session. Throws InvalidInput for sampling parameters and sources that
@@ -65,7 +62,8 @@ class Session {
   Session& operator=(const Session&) = delete;
   Session(Session&&) = delete;
   Session& operator=(Session&&) = delete;
-  ~Session() = default;
+  /// Leaves what its planner learned to later sessions.
+  ~Session();
 
   /// The prompt of an empty session, 1 ... context tokens. Prefill it before the first round.
   void begin(TokenSpan prompt);
@@ -137,6 +135,7 @@ class Session {
   };
 
   speculation::PlanInputs plan_inputs(std::size_t tokens_left);
+  void inherit_experience();
 
   using Sources = std::vector<std::unique_ptr<speculation::DraftSource>>;
   Sources open_sources();
@@ -158,6 +157,8 @@ class Session {
   std::vector<Token> stop_tokens_;
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;
+  std::size_t n_planned_ = 0;          // rounds that it has planned
+  Company company_ = Company::kAlone;  // of the latest one
   speculation::RoundState state_;
   std::variant<std::monostate, speculation::PrefillChunk, BegunRound> begun_;
   experts::StreamingStore* store_ = nullptr;  // null: experts are resident, or nobody drafts

@@ -82,7 +82,7 @@ void Exchange::send(Response response) {
   {
     const std::lock_guard lock(mutex_);
     has_begun_ = true;
-    if (!is_abandoned_) facts_.status = response.status;
+    facts_.status = response.status;
   }
   append(text);
 }

@@ -20,6 +20,8 @@ constexpr double kLaterWeight = 6;
 constexpr double kShift = 1.6;
 constexpr double kEvidence = 5.5;
 constexpr double kKept = 2;
+// Rounds that another text's outcomes count for.
+constexpr double kFaded = 4;
 
 double shifted(double probability, double log_odds) {
   const double odds = probability / (1 - probability) * std::exp(log_odds);
@@ -58,12 +60,22 @@ void AcceptanceHistory::notice_change(const std::vector<Estimate>& expected, std
   better_ = std::max(better_, 0.0);
   worse_ = std::max(worse_, 0.0);
   if (std::max(better_, worse_) < kEvidence) return;
+  keep(kKept);
+}
+
+void AcceptanceHistory::keep(double n_rounds) {
   better_ = 0;
   worse_ = 0;
-  const double left = kKept / std::max(counts_[1].calls, kKept);
+  const double left = n_rounds / std::max(counts_[1].calls, n_rounds);
   for (Counts& counts : counts_) {
     for (double* sum : {&counts.trials, &counts.hits, &counts.calls, &counts.offers}) *sum *= left;
   }
+}
+
+AcceptanceHistory AcceptanceHistory::faded() const {
+  AcceptanceHistory out = *this;
+  out.keep(kFaded);
+  return out;
 }
 
 std::vector<AcceptanceHistory::Estimate> AcceptanceHistory::estimate(std::size_t n,

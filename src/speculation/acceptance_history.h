@@ -25,6 +25,8 @@ class AcceptanceHistory {
     double accepted = 0;
     double offered = 0;  // P(at least i drafts are offered | i asked for)
   };
+  /// What it says of another text: the same, known from a few rounds only.
+  AcceptanceHistory faded() const;
   /// For positions 1 … n.
   std::vector<Estimate> estimate(std::size_t n) const { return estimate(n, Prior{}); }
   std::vector<Estimate> estimate(std::size_t n, Prior prior) const;
@@ -36,6 +38,7 @@ class AcceptanceHistory {
     double calls = 0;
     double offers = 0;
   };
+  void keep(double n_rounds);
   void notice_change(const std::vector<Estimate>& expected, std::size_t accepted);
 
   std::array<Counts, kMaxDraftTokens + 1> counts_{};

@@ -28,8 +28,10 @@ constexpr double kMaxExcess = 0.25;
 constexpr double kDoubt = 0.08;
 constexpr double kFade = 0.99;
 
-// That a curve tells apart.
-constexpr std::size_t kMaxRows = kMaxDraftTokens + 1;
+// A forward longer than so many usual ones was interrupted.
+constexpr double kMostOfMean = 2;
+// A row adds at least so much of the narrowest forward, whatever its measurements say.
+constexpr double kLeastSlope = 0.02;
 
 // Octaves are counted in units of so many positions: below one of them the context hardly costs.
 constexpr std::size_t kContextUnit = 512;
@@ -131,16 +133,31 @@ CostCurve CostCurve::young() const {
 }
 
 void ForwardCosts::observe(std::size_t n_rows, double forward_us) {
-  if (n_rows <= kMaxRows) curve_.observe(n_rows, forward_us);
+  if (n_rows >= widths_.size()) return;
+  Width& width = widths_[n_rows];
+  const double weight = std::max(kExcessWeight, 1.0 / static_cast<double>(++width.n_observed));
+  const double most_us = width.n_observed > 1 ? kMostOfMean * width.us : forward_us;
+  width.us += weight * (std::min(forward_us, most_us) - width.us);
 }
 
 double ForwardCosts::fixed_part(std::size_t n_rows) const {
-  if (curve_.is_empty()) return 0;
-  const double fixed_us = curve_.predict(0);
-  const std::size_t n_known = std::min(n_rows, kMaxRows);
-  const double rows_us = std::max(curve_.predict(n_known) - fixed_us, 0.0) *
-                         static_cast<double>(n_rows) / static_cast<double>(n_known);
-  return fixed_us / (fixed_us + rows_us);
+  const auto is_known = [](const Width& width) { return width.n_observed > 1; };
+  const auto narrowest = std::find_if(widths_.begin(), widths_.end(), is_known);
+  if (narrowest == widths_.end()) return 0;
+  const auto least = static_cast<std::size_t>(narrowest - widths_.begin());
+  std::size_t other = n_rows;
+  if (n_rows <= least || n_rows >= widths_.size() || !is_known(widths_[n_rows])) {
+    const auto widest = std::find_if(widths_.rbegin(), widths_.rend(), is_known);
+    other = static_cast<std::size_t>(widths_.rend() - widest) - 1;
+  }
+  const auto n_least = static_cast<double>(least);
+  double row_us = kForwardPrior.slope * narrowest->us / (1 + kForwardPrior.slope * (n_least - 1));
+  if (other > least) {
+    const double more_us = widths_[other].us - narrowest->us;
+    row_us = std::max(more_us / static_cast<double>(other - least), kLeastSlope * narrowest->us);
+  }
+  const double fixed_us = std::max(narrowest->us - row_us * n_least, 0.0);
+  return fixed_us / (fixed_us + row_us * static_cast<double>(n_rows));
 }
 
 void ContextCosts::observe(std::size_t context, std::size_t n, double cost_us) {
@@ -149,6 +166,12 @@ void ContextCosts::observe(std::size_t context, std::size_t n, double cost_us) {
   if (curves_[index].is_empty()) curves_[index] = curves_[latest_].young();
   curves_[index].observe(n, cost_us);
   latest_ = index;
+}
+
+ContextCosts ContextCosts::young() const {
+  ContextCosts out = *this;
+  for (CostCurve& curve : out.curves_) curve = curve.young();
+  return out;
 }
 
 const CostCurve& ContextCosts::at(std::size_t context) const {

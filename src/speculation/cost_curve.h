@@ -60,17 +60,22 @@ class CostCurve {
 /// is tried, and one round corrects it.
 inline constexpr CostCurve::Prior kForwardPrior{.slope = 0.15, .deviation = 0.2};
 
-/// What of a forward's time is that of its rows, and what it takes to pass through the weights,
-/// however many rows there are.
+/// What of a forward's time no row adds, for it is the weights' that all rows pass through: from
+/// the narrowest forwards that were measured and those of as many rows. What is extrapolated is
+/// then never more than the narrowest took.
 class ForwardCosts {
  public:
   /// A forward in which every row has logits.
   void observe(std::size_t n_rows, double forward_us);
-  /// The part of the time of n_rows >= 1 that no row adds, 0 ... 1.
+  /// As a part of the time of n_rows >= 1, 0 ... 1.
   double fixed_part(std::size_t n_rows) const;
 
  private:
-  CostCurve curve_{kForwardPrior};
+  struct Width {
+    double us = 0;  // of late
+    std::size_t n_observed = 0;
+  };
+  std::array<Width, kMaxDraftTokens + 2> widths_{};  // by rows
 };
 
 /// One CostCurve per octave of the context: attention and the indexer read what is in the cache. An
@@ -80,6 +85,7 @@ class ContextCosts {
   explicit ContextCosts(CostCurve::Prior prior) : none_(prior) {}
 
   void observe(std::size_t context, std::size_t n, double cost_us);
+  ContextCosts young() const;
   bool is_empty() const noexcept { return curves_.empty(); }
   const CostCurve& at(std::size_t context) const;
   /// Of the context that was measured last.

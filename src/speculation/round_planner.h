@@ -31,6 +31,11 @@ class RoundPlanner {
   /// a depth is above kMaxDraftTokens.
   RoundPlanner(std::size_t n_sources, PlannerOptions options);
 
+  /// A planner for another sequence on the same machine with the same sources: it believes what
+  /// this one knows of costs, and a little of what it knows of acceptance, and need not try what
+  /// was tried.
+  RoundPlanner successor() const;
+
   RoundPlan plan(const PlanInputs& inputs) const;
   /// After every round, with the plan it followed.
   void record(const RoundPlan& plan, const RoundOutcome& outcome);

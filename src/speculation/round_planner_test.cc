@@ -478,5 +478,16 @@ TEST(RoundPlanner, EveryReasonHasAName) {
   }
 }
 
+TEST(RoundPlanner, ASuccessorNeedNotTryWhatWasTried) {
+  for (const double acceptance : {0.0, 0.95}) {
+    const World world = one_source(0.3, acceptance);
+    RoundPlanner first(1, {});
+    Simulation(world, 1).run(first, 200);
+    RoundPlanner next = first.successor();
+    const std::size_t n = Simulation(world, 2).run_rounds(next, 100).n_drafting;
+    EXPECT_TRUE(acceptance > 0 ? n >= 98 : n <= 2) << n;
+  }
+}
+
 }  // namespace
 }  // namespace ft::speculation
