@@ -1,13 +1,16 @@
 // foretoken serve as a user runs it: raw sockets against the model that ships.
 #include "json/json.h"
 #include "program.h"
+#include "server/hostile_clients_test_data.h"
 #include "server/http_client_test_data.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -155,6 +158,39 @@ TEST(Serve, SessionsThatRunTogetherGetTheTextsTheyGetAlone) {
   }
   for (std::size_t seed = 0; seed < 3; ++seed)
     EXPECT_EQ(text_of(together[seed].read_reply()), alone[seed]) << seed;
+  server.interrupt();
+  EXPECT_EQ(server.finish().status, 0);
+}
+
+// Queued ones that leave are among them.
+TEST(Serve, ClientsThatMisbehaveDisturbNobody) {
+  Program server(
+      {"serve", "--port", "0", "--quiet", "--context", "256", "--sessions", "2", "-n", "16"});
+  const std::uint16_t port = port_of(server);
+  const auto ask = [port] {
+    server::TestClient client(port);
+    client.send(post("/v1/completions", R"({"prompt":"Once","temperature":0.8,"seed":1})"));
+    return text_of(client.read_reply());
+  };
+  const std::string alone = ask();
+  server::HostileClients clients(port, 30, 1, "Host: localhost\r\n");
+  std::atomic<bool> is_over = false;
+  std::thread well_behaved([&] {
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(ask(), alone);
+    is_over = true;
+  });
+  for (int i = 0; i < 2'000 || !is_over; ++i) clients.step();
+  well_behaved.join();
+  clients.leave();
+  std::string metrics;
+  for (int i = 0;
+       i < 1'000 && metrics.find("waiting{model_name=\"glm-mini\"} 0\n") == std::string::npos;
+       ++i) {
+    server::TestClient client(port);
+    client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    metrics = client.read_reply();
+  }
+  EXPECT_EQ(ask(), alone);
   server.interrupt();
   EXPECT_EQ(server.finish().status, 0);
 }

@@ -4,6 +4,7 @@
 #include "server/fake_backend_test_data.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -233,6 +234,22 @@ TEST_F(ApiTest, ChoicesRunTogether) {
       if (part.find("index")->as_integer("") == choice) text += part.find("text")->as_string("");
     }
     EXPECT_EQ(text, "one two three");
+  }
+}
+
+TEST_F(ApiTest, FailureInAStreamIsItsLastEvent) {
+  const std::vector<std::pair<std::string, std::string>> requests = {
+      {"/v1/completions", R"("prompt":"a")"},
+      {"/v1/chat/completions", kChat},
+      {"/v1/responses", R"("input":"a")"},
+      {"/v1/messages", R"("model":"fake","max_tokens":9,)" + kChat}};
+  for (const auto& [path, members] : requests) {
+    backend_.failing = static_cast<int>(backend_.requests().size());
+    answer(head("POST", path), R"({"stream":true,)" + members + "}");
+    EXPECT_TRUE(reply_.is_stream) << path;
+    EXPECT_THAT(reply_.events, HasSubstr("the model could not be run")) << path;
+    EXPECT_THAT(reply_.events, ::testing::EndsWith("}\n\n"));
+    EXPECT_EQ(reply_.events.find("[DONE]"), std::string::npos);
   }
 }
 

@@ -82,7 +82,7 @@ void Exchange::send(Response response) {
   {
     const std::lock_guard lock(mutex_);
     has_begun_ = true;
-    facts_.status = response.status;
+    if (!is_abandoned_) facts_.status = response.status;
   }
   append(text);
 }

@@ -162,9 +162,7 @@ Connection::Outcome Connection::answer(Incoming& incoming) {
   }
   if (std::optional<Response> early = transport_.handler.answer_head(incoming.head)) {
     const bool goes_on = parser.is_done() && parser.keep_alive();
-    incoming.facts.status = early->status;
-    incoming.facts.is_client_gone = !co_await send_all(framed(*early, incoming.head, goes_on));
-    log(incoming);
+    co_await send_reply(incoming, early->status, framed(*early, incoming.head, goes_on));
     if (!goes_on) co_await discard();
     co_return goes_on;
   }
@@ -317,12 +315,17 @@ Connection::Outcome Connection::send_all(std::string_view text) {
   co_return true;
 }
 
-// Answers what cannot be answered otherwise; the connection must end after it.
-Connection::Task Connection::refuse(Incoming& incoming, int status, std::string message) {
+// A reply that no handler writes.
+Connection::Task Connection::send_reply(Incoming& incoming, int status, std::string text) {
   incoming.facts.status = status;
-  const std::string text = transport_.refusal_text(incoming.head, status, message);
+  incoming.facts.n_bytes = text.size();
   incoming.facts.is_client_gone = !co_await send_all(text);
   log(incoming);
+}
+
+// Answers what cannot be answered otherwise; the connection must end after it.
+Connection::Task Connection::refuse(Incoming& incoming, int status, std::string message) {
+  co_await send_reply(incoming, status, transport_.refusal_text(incoming.head, status, message));
   if (!incoming.facts.is_client_gone) co_await discard();
 }
 

@@ -69,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task watch(std::shared_ptr<Exchange> reply);
   Task pump(Exchange& reply);
   Outcome send_all(std::string_view text);
+  Task send_reply(Incoming& incoming, int status, std::string text);
   Task refuse(Incoming& incoming, int status, std::string message);
   Task discard();
   void log(const Incoming& incoming);

@@ -196,6 +196,17 @@ TEST_F(HttpServerTest, ReaderThatStallsIsDroppedAndOthersAreNot) {
   wait_until_free();
 }
 
+TEST_F(HttpServerTest, SilentStreamsHaveComments) {
+  HttpOptions options;
+  options.keep_alive_interval = milliseconds(10);
+  backend_.layer_time = milliseconds(10);
+  backend_.n_layers = 1000;
+  start(options);
+  TestClient connection = client();
+  connection.send(post("/v1/completions", R"({"prompt":"a","stream":true})"));
+  EXPECT_THAT(connection.read_until(": keep-alive\n\n"), ::testing::EndsWith(": keep-alive\n\n"));
+}
+
 TEST_F(HttpServerTest, RequestsBeyondTheLimitAreToldToComeBack) {
   HttpOptions options;
   options.max_requests = 1;
