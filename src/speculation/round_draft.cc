@@ -188,7 +188,10 @@ namespace {
 // One pass for a step of these rounds, or for each one by itself.
 void step_together(const HeadContext& context,
                    std::span<RoundDraft* const> rounds,
-                   std::span<const models::DraftSlice> slices) {
+                   std::span<const models::DraftSlice> slices,
+                   const std::stop_token& stop) {
+  FT_CHECK(context.head != nullptr && context.workspace != nullptr);
+  context.workspace->set_stop(stop);
   const std::int64_t start_us = context.clock.now_us();
   std::span<const models::DraftStep> steps;
   try {
@@ -211,7 +214,6 @@ void step_together(const HeadContext& context,
 void draft_together(const HeadContext& context,
                     std::span<RoundDraft* const> rounds,
                     const std::stop_token& stop) {
-  if (context.workspace != nullptr) context.workspace->set_stop(stop);
   std::vector<RoundDraft*> steppers;
   std::vector<models::DraftSlice> slices;
   do {
@@ -223,7 +225,7 @@ void draft_together(const HeadContext& context,
       if (!wanted) continue;
       const std::size_t n = wanted->next_tokens.size();
       if (!slices.empty() && n_rows + n > context.max_rows) {
-        step_together(context, steppers, slices);
+        step_together(context, steppers, slices, stop);
         steppers.clear();
         slices.clear();
         n_rows = 0;
@@ -232,7 +234,7 @@ void draft_together(const HeadContext& context,
       slices.push_back(*wanted);
       n_rows += n;
     }
-    if (!slices.empty()) step_together(context, steppers, slices);
+    if (!slices.empty()) step_together(context, steppers, slices, stop);
   } while (!slices.empty());
 }
 
