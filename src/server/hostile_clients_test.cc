@@ -85,10 +85,11 @@ class HostileClientsTest : public ::testing::Test {
 
 // `--gtest_repeat=N --gtest_shuffle` gives each repetition another seed.
 TEST_F(HostileClientsTest, HundredAtOnceDisturbNobody) {
-  options_.header_timeout = milliseconds(100);
-  options_.body_timeout = milliseconds(200);
-  options_.idle_timeout = milliseconds(200);
-  options_.write_timeout = milliseconds(200);
+  // Long enough for a machine with other work to serve the stream beside them.
+  options_.header_timeout = milliseconds(2'000);
+  options_.body_timeout = milliseconds(2'000);
+  options_.idle_timeout = milliseconds(2'000);
+  options_.write_timeout = milliseconds(2'000);
   options_.max_pending_bytes = 20'000;
   backend_.words = {"word", std::string(2'000, 'x'), " \"\\\n"};
   start();
@@ -98,7 +99,7 @@ TEST_F(HostileClientsTest, HundredAtOnceDisturbNobody) {
   int n_streams = 0;
   std::thread well_behaved([&] {
     while (!is_over) {
-      EXPECT_EQ(stream(), alone);
+      EXPECT_TRUE(stream() == alone);  // they are long
       ++n_streams;
     }
   });
