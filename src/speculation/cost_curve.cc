@@ -28,6 +28,9 @@ constexpr double kMaxExcess = 0.25;
 constexpr double kDoubt = 0.08;
 constexpr double kFade = 0.99;
 
+// What is too short for the clock is taken to last so long: costs are divided by.
+constexpr double kLeastUs = 1e-3;
+
 // A forward longer than so many usual ones was interrupted.
 constexpr double kMostOfMean = 2;
 // A row adds at least so much of the narrowest forward, whatever its measurements say.
@@ -97,7 +100,7 @@ void CostCurve::correct(double n, double cost_us) {
 }
 
 void CostCurve::observe(std::size_t n, double cost_us) {
-  cost_us = std::max(cost_us, 1e-3);
+  cost_us = std::max(cost_us, kLeastUs);
   const auto at = static_cast<double>(n);
   if (n_observed_++ == 0) {
     start(at, cost_us);
@@ -114,7 +117,7 @@ void CostCurve::observe(std::size_t n, double cost_us) {
 
 double CostCurve::predict(std::size_t n) const {
   if (is_empty()) return 0;
-  const double line_us = std::max(line(static_cast<double>(n)), 1e-3);
+  const double line_us = std::max(line(static_cast<double>(n)), kLeastUs);
   const double count = count_.at(n);
   return line_us * (1 + excess_[n] * count / (count + kLineWeight));
 }
@@ -134,6 +137,7 @@ CostCurve CostCurve::young() const {
 
 void ForwardCosts::observe(std::size_t n_rows, double forward_us) {
   if (n_rows >= widths_.size()) return;
+  forward_us = std::max(forward_us, kLeastUs);
   Width& width = widths_[n_rows];
   const double weight = std::max(kExcessWeight, 1.0 / static_cast<double>(++width.n_observed));
   const double most_us = width.n_observed > 1 ? kMostOfMean * width.us : forward_us;

@@ -74,5 +74,17 @@ TEST(ForwardCosts, KnowsWhatNoRowAdds) {
   EXPECT_NEAR(costs.fixed_part(4), 230.0 / 802, 0.03);
 }
 
+TEST(ForwardCosts, ForwardsTooShortForTheClockAreStillShared) {
+  ForwardCosts costs;
+  for (int i = 0; i < 3; ++i) {
+    costs.observe(1, 0);
+    costs.observe(4, 0);
+  }
+  for (const std::size_t n_rows : {1U, 4U, 40U}) {
+    EXPECT_GT(costs.fixed_part(n_rows), 0.0) << n_rows;
+    EXPECT_LT(costs.fixed_part(n_rows), 1.0) << n_rows;
+  }
+}
+
 }  // namespace
 }  // namespace ft::speculation
