@@ -6,7 +6,7 @@ namespace ft::engine {
 namespace {
 
 // A look at the process takes as long as a tenth of a small model's round.
-constexpr std::int64_t kLookPause_us = 100'000;
+constexpr std::int64_t kLookPauseUs = 100'000;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void RoundTracer::after_round(const Session& session, const RoundReport& report)
 
 TraceMemory RoundTracer::memory(const Session& session, const experts::ExpertStats& experts) {
   const std::int64_t now_us = core_.parts().clock->now_us();
-  if (looked_us_ == 0 || now_us - looked_us_ >= kLookPause_us) {
+  if (looked_us_ == 0 || now_us - looked_us_ >= kLookPauseUs) {
     anonymous_bytes_ = core_.sample_anonymous_bytes();
     looked_us_ = now_us;
   }

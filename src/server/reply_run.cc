@@ -19,7 +19,7 @@ namespace ft::server {
 namespace {
 
 // Of comments that tell how far a prompt is.
-constexpr std::int64_t kProgressPause_us = 1'000'000;
+constexpr std::int64_t kProgressPauseUs = 1'000'000;
 
 // Appends what came later, joining texts that belong together.
 void append(ReplyPart& reply, ReplyPart part) {
@@ -248,7 +248,7 @@ void ReplyRun::send_rounds(std::size_t index, std::span<const std::string> lines
 void ReplyRun::on_progress(const foretoken::PrefillProgress& progress, Stream& stream) const {
   const std::lock_guard lock(stream.mutex);
   const std::int64_t now_us = clock_.now_us();
-  if (now_us - stream.last_progress_us < kProgressPause_us) return;
+  if (now_us - stream.last_progress_us < kProgressPauseUs) return;
   stream.last_progress_us = now_us;
   stream.reply.write(fmt::format(": prompt {}/{}\n\n", progress.n_done, progress.n_prompt));
 }

@@ -9,7 +9,7 @@ namespace {
 
 // Far more than come between two events of a stream; a line takes 2 KiB.
 constexpr std::size_t kMaxLines = 256;
-constexpr std::int64_t kPause_us = 50'000;
+constexpr std::int64_t kPauseUs = 50'000;
 
 constexpr const char* kWhat = "trace";
 
@@ -67,7 +67,7 @@ void RoundFeed::add(std::string_view trace_line) {
 }
 
 std::vector<std::string> RoundFeed::take(std::int64_t now_us) {
-  if (now_us < taken_us_ + kPause_us) return {};
+  if (now_us < taken_us_ + kPauseUs) return {};
   taken_us_ = now_us;
   return take_rest();
 }
