@@ -345,5 +345,23 @@ TEST(BatchOnGlmMini, EveryReplyIsThatOfItsRunAlone) {
     EXPECT_EQ(collect(*channels[i]), alone[i]) << sources[i];
 }
 
+TEST(BatchOnGlmMini, TheDraftHeadsOfAllSessionsAreInThePlan) {
+  const auto plan = [](std::size_t n_sessions, bool plans_drafts) {
+    foretoken::EngineOptions options;
+    options.model_path = FT_SOURCE_DIR "/models/glm-mini";
+    options.max_sessions = n_sessions;
+    options.plans_drafts = plans_drafts;
+    return plan_model(options);
+  };
+  const auto workspaces = [](const ModelPlan& of) {
+    return std::ranges::find(of.parts.memory.terms, "workspaces", &MemoryTerm::name)->bytes;
+  };
+  const std::uint64_t head = plan(1, true).needs.draft_workspace_bytes;
+  EXPECT_GT(head, 0U);
+  EXPECT_EQ(workspaces(plan(1, true)), workspaces(plan(1, false)) + head);
+  EXPECT_EQ(workspaces(plan(3, true)), workspaces(plan(1, true)) + 3 * head);
+  EXPECT_EQ(workspaces(plan(3, false)), workspaces(plan(1, false)));
+}
+
 }  // namespace
 }  // namespace ft::engine

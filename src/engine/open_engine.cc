@@ -92,11 +92,12 @@ models::MemoryUse use_of(const foretoken::EngineOptions& options, const EnginePa
   return use;
 }
 
-/// With caches for every session. Other sessions' sources bring workspaces for a round's rows,
-/// which the one that is counted, for a whole chunk, outweighs.
+/// With caches for every session. Each feeds its own prompt to the draft head, on a workspace of
+/// its own; several take its steps on a further one.
 models::MemoryNeeds for_sessions(models::MemoryNeeds needs, std::size_t n_sessions) {
   needs.kv_bytes *= n_sessions;
   needs.draft_kv_bytes *= n_sessions;
+  if (n_sessions > 1) needs.workspace_bytes += n_sessions * needs.draft_workspace_bytes;
   return needs;
 }
 

@@ -121,9 +121,10 @@ MemoryNeeds glm_memory_needs(const GlmConfig& config,
   if (drafts && use.drafts) {
     needs.draft_kv_bytes = cache_bytes({config.indexer.has_value()});
     // The prompt's rows leave their keys only: joined input, layer input and its norm, keys.
-    needs.workspace_bytes +=
+    needs.draft_workspace_bytes =
         sizeof(float) *
         (use.n_rows * (5 * config.d_model + 2 * config.attention.key_dim()) + config.n_vocab);
+    needs.workspace_bytes += needs.draft_workspace_bytes;
   }
   return needs;
 }

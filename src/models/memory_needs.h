@@ -40,8 +40,9 @@ struct MemoryNeeds {
   ExpertNeeds draft;
   std::uint64_t kv_bytes = 0;  // of one cache full of `context` positions
   std::uint64_t draft_kv_bytes = 0;
-  std::uint64_t routing_bytes = 0;    // of a RoutingMemory, for experts that stream
-  std::uint64_t workspace_bytes = 0;  // of a forward, with the kernels' scratch
+  std::uint64_t routing_bytes = 0;          // of a RoutingMemory, for experts that stream
+  std::uint64_t workspace_bytes = 0;        // of a forward, with the kernels' scratch
+  std::uint64_t draft_workspace_bytes = 0;  // in it; of the draft head, on a workspace of its own
 };
 
 /// Maps the checkpoint. Throws InvalidInput as load_model() does for what headers show.
