@@ -5,10 +5,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventsOf, withPage } from './browser.js';
 import { findLowContrast, findNameless } from './page_checks.js';
-import { startServer } from './server.js';
+import { longContext, startServer } from './server.js';
 
 const key = 'a key';
-const url = await startServer();
+const url = await startServer(...longContext);
 const lockedUrl = await startServer('--api-key', key);
 const source = new URL('../../src/server/page/', import.meta.url);
 
@@ -112,7 +112,7 @@ test('a chat streams, and the panel shows its rounds', async () => {
 
 test('stop ends the reply here and in the server; the next one works', async () => {
   await withPage(url, async (page) => {
-    await alter(page, { ignore_eos: true, max_tokens: 900, temperature: 0 });
+    await alter(page, { ignore_eos: true, temperature: 0 });
     for (const stop of [() => page.keyboard.press('Escape'), () => page.click('#stop')]) {
       await ask(page, story);
       await page.waitForFunction(() => document.querySelector('.is-running .prose')?.textContent.length > 20);

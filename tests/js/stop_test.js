@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { story } from './answers.js';
-import { interrupt, model, startServer } from './server.js';
+import { interrupt, longContext, model, startServer } from './server.js';
 
 const apiKey = 'any';
-const url = await startServer('--stop-after', '0', '--sessions', '2');
+const url = await startServer('--stop-after', '0', '--sessions', '2', ...longContext);
 const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
 const anthropic = new Anthropic({ baseURL: url, apiKey, maxRetries: 0 });
 
