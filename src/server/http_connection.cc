@@ -250,7 +250,7 @@ Connection::Outcome Connection::exchange(Incoming& incoming) {
   never_expire();
   is_watched_ = true;
   asio::co_spawn(socket_.get_executor(), watch(reply), asio::detached);
-  co_await pump(*reply);
+  const bool is_sent = co_await pump(*reply);
   never_expire();
   boost::system::error_code ignored;
   while (is_watched_) {
@@ -265,6 +265,7 @@ Connection::Outcome Connection::exchange(Incoming& incoming) {
   }
   exchange_ = nullptr;
   incoming.facts = reply->facts();
+  if (!is_sent) incoming.facts.is_client_gone = true;
   co_return reply->keeps_alive() && socket_.is_open();
 }
 
@@ -284,17 +285,18 @@ Connection::Task Connection::watch(std::shared_ptr<Exchange> reply) {
   wake_.cancel();
 }
 
-Connection::Task Connection::pump(Exchange& reply) {
+// Sends what the handler writes. False: not all of it could be sent.
+Connection::Outcome Connection::pump(Exchange& reply) {
   while (true) {
     const std::string text = reply.take();
     if (!text.empty()) {
       if (!co_await send_all(text)) {
         reply.abandon();
-        co_return;
+        co_return false;
       }
       continue;
     }
-    if (reply.is_finished()) co_return;
+    if (reply.is_finished()) co_return true;
     wake_.expires_after(transport_.options.keep_alive_interval);
     auto [error] = co_await wake_.async_wait(kAwait);
     if (!error) reply.keep_alive();

@@ -67,7 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outcome read_parts(Incoming& incoming);
   Outcome exchange(Incoming& incoming);
   Task watch(std::shared_ptr<Exchange> reply);
-  Task pump(Exchange& reply);
+  Outcome pump(Exchange& reply);
   Outcome send_all(std::string_view text);
   Task send_reply(Incoming& incoming, int status, std::string text);
   Task refuse(Incoming& incoming, int status, std::string message);

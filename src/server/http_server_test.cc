@@ -5,6 +5,7 @@
 #include "server/fake_backend_test_data.h"
 #include "server/http_client_test_data.h"
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -205,6 +206,21 @@ TEST_F(HttpServerTest, SilentStreamsHaveComments) {
   TestClient connection = client();
   connection.send(post("/v1/completions", R"({"prompt":"a","stream":true})"));
   EXPECT_THAT(connection.read_until(": keep-alive\n\n"), ::testing::EndsWith(": keep-alive\n\n"));
+}
+
+TEST_F(HttpServerTest, ReplyThatNobodyTookIsNotLoggedAsSent) {
+  std::promise<bool> is_client_gone;
+  HttpOptions options;
+  options.write_timeout = milliseconds(100);
+  options.on_request = [&](const RequestRecord& record) {
+    is_client_gone.set_value(record.facts.is_client_gone);
+  };
+  backend_.words = {std::string(30'000'000, 'x')};  // more than sockets hold
+  start(options);
+  TestClient stalled = client();
+  stalled.send(post("/v1/completions", R"({"prompt":"a"})"));
+  EXPECT_TRUE(is_client_gone.get_future().get());
+  stop(milliseconds(0));
 }
 
 TEST_F(HttpServerTest, RequestsBeyondTheLimitAreToldToComeBack) {
