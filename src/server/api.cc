@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <limits>
 #include <new>
@@ -62,6 +63,25 @@ std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+// A part of a path as it was before it became one: SDKs write the '/' of a name as %2F. What is no
+// escape stays.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::uint8_t byte = 0;
+    const std::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
+    const char* end = digits.data() + digits.size();
+    if (text[i] == '%' && digits.size() == 2 &&
+        std::from_chars(digits.data(), end, byte, 16).ptr == end) {
+      out += static_cast<char>(byte);
+      i += digits.size();
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 ApiError of_engine(const foretoken::Error& error) {
@@ -224,12 +244,13 @@ Response Api::get(const RequestHead& head) {
     return out;
   }
   const bool is_list = head.path == kModels;
-  if (!is_list && head.path.substr(kModels.size() + 1) != model_name_) {
-    throw api_error(404,
-                    fmt::format("there is no model {}; this is {}",
-                                in_quotes(head.path.substr(kModels.size() + 1)),
-                                in_quotes(model_name_)),
-                    "model_not_found");
+  const std::string wanted =
+      is_list ? model_name_ : unescaped(head.path.substr(kModels.size() + 1));
+  if (wanted != model_name_) {
+    throw api_error(
+        404,
+        fmt::format("there is no model {}; this is {}", in_quotes(wanted), in_quotes(model_name_)),
+        "model_not_found");
   }
   const foretoken::ModelInfo& model = backend_.model();
   json::Writer text;

@@ -338,6 +338,20 @@ TEST_F(ApiTest, RoutesAndMethods) {
   EXPECT_EQ(post("/detokenize", R"({"tokens":[0,1]})").find("content")->as_string(""), "one two");
 }
 
+TEST_F(ApiTest, ModelIsFoundUnderItsEscapedName) {
+  ApiOptions options;
+  options.model_name = "org/one model%";
+  Api api(backend_, options, std::make_shared<const SteadyClock>());
+  const auto status = [&](const std::string& name) {
+    api.handle({head("GET", "/v1/models/" + name), {}}, reply_);
+    return std::exchange(reply_, KeptReply()).response->status;
+  };
+  EXPECT_EQ(status("org%2Fone%20model%25"), 200);
+  EXPECT_EQ(status("org/one%20model%"), 200);
+  EXPECT_EQ(status("org%2fone%20model%2"), 404);
+  EXPECT_EQ(status("org%2Fone%-20model%"), 404);
+}
+
 TEST_F(ApiTest, ClientThatLeavesCancels) {
   backend_.is_endless = true;
   reply_.leave();
