@@ -3,11 +3,12 @@
   'use strict';
   const key = 'foretoken.theme';
   const system = matchMedia('(prefers-color-scheme: dark)');
+  let chosenHere = null; // where the browser keeps nothing
   const chosen = () => {
     try {
-      return localStorage.getItem(key);
+      return localStorage.getItem(key) ?? chosenHere;
     } catch {
-      return null;
+      return chosenHere;
     }
   };
   const apply = () => {
@@ -24,7 +25,7 @@
       try {
         localStorage.setItem(key, next);
       } catch {
-        document.documentElement.dataset.theme = next;
+        chosenHere = next;
       }
       apply();
     });
