@@ -4,11 +4,11 @@
 #include "base/work_meter.h"
 #include "engine/errors.h"
 #include "engine/expert_counts.h"
+#include "engine/generation_output.h"
 #include "engine/round_tracer.h"
 #include "engine/session.h"
 #include "engine/speculation_recorder.h"
 #include "sampling/sampler.h"
-#include "text/detokenizer.h"
 
 #include <algorithm>
 #include <optional>
@@ -50,81 +50,6 @@ sampling::AcceptMode accept_mode(const std::string& name) {
       "in law)",
       in_quotes(name));
 }
-
-/// Everything between a session's committed tokens and the events of a stream: text,
-/// log-probabilities, the end.
-class Output {
- public:
-  Output(const EngineParts& parts, const foretoken::GenerationRequest& request)
-      : request_(request), eos_tokens_(parts.model->config().eos_tokens) {
-    if (parts.text != nullptr) detokenizer_.emplace(parts.text->tokenizer(), request.stop);
-  }
-
-  /// Takes committed tokens in order until the generation is over; later ones are dropped. Row i of
-  /// `logits` chose token i; the first n_accepted were drafts. Returns the event to send.
-  foretoken::CommittedTokens take(TokenSpan tokens,
-                                  std::size_t n_accepted,
-                                  const ConstMatrix& logits) {
-    foretoken::CommittedTokens out;
-    for (std::size_t i = 0; i < tokens.size() && !finish_; ++i) {
-      const Token token = tokens[i];
-      out.ids.push_back(token);
-      ++n_tokens_;
-      if (request_.logprobs) out.logprobs.push_back(logprobs_of(token, logits.row(i)));
-      finish_ = finish_of(token, out.text);
-      out.text_ends.push_back(out.text.size());
-    }
-    out.n_accepted = std::min(n_accepted, out.ids.size());
-    if (finish_) out.text += rest();
-    return out;
-  }
-  /// Ends the generation from outside; returns the text that was held back.
-  std::string end(foretoken::FinishReason reason) {
-    finish_ = reason;
-    return rest();
-  }
-
-  std::optional<foretoken::FinishReason> finish() const noexcept { return finish_; }
-  std::size_t n_tokens() const noexcept { return n_tokens_; }
-  /// The stop string that ended the generation.
-  const std::optional<std::string>& matched_stop() const noexcept { return matched_stop_; }
-
- private:
-  // Whether the generation ends with this token; appends its text.
-  std::optional<foretoken::FinishReason> finish_of(Token token, std::string& text) {
-    const bool is_eos =
-        std::find(eos_tokens_.begin(), eos_tokens_.end(), token) != eos_tokens_.end();
-    if (is_eos && !request_.ignore_eos) return foretoken::FinishReason::kStop;
-    if (detokenizer_) {
-      text += detokenizer_->push(token);
-      if (const std::optional<std::size_t> stop = detokenizer_->matched_stop()) {
-        matched_stop_ = request_.stop[*stop];
-        return foretoken::FinishReason::kStop;
-      }
-    }
-    if (n_tokens_ == request_.max_tokens) return foretoken::FinishReason::kLength;
-    return std::nullopt;
-  }
-
-  foretoken::TokenLogprobs logprobs_of(Token token, std::span<const float> logits) const {
-    foretoken::TokenLogprobs out;
-    out.chosen = {token, sampling::token_logprob(logits, token)};
-    if (*request_.logprobs == 0) return out;
-    for (const sampling::TokenLogprob& top : sampling::top_logprobs(logits, *request_.logprobs)) {
-      out.top.push_back({top.id, top.logprob});
-    }
-    return out;
-  }
-
-  std::string rest() { return detokenizer_ ? detokenizer_->finish() : std::string(); }
-
-  const foretoken::GenerationRequest& request_;
-  const std::vector<Token>& eos_tokens_;
-  std::optional<text::Detokenizer> detokenizer_;
-  std::optional<foretoken::FinishReason> finish_;
-  std::optional<std::string> matched_stop_;
-  std::size_t n_tokens_ = 0;
-};
 
 void check_ids(TokenSpan ids, std::string_view what, std::size_t n_vocab) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -403,7 +328,7 @@ class Generation final : public Member {
   const std::shared_ptr<EventChannel> channel_;
   const std::stop_token stop_;
   const std::int64_t submitted_us_;
-  Output output_;  // refers to request_
+  GenerationOutput output_;  // refers to request_
   SpeculationRecorder recorder_;
   RoundTracer tracer_;  // refers to request_
   std::optional<WorkMeter> meter_;
