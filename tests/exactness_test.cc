@@ -158,6 +158,44 @@ TEST_P(ExactnessBeyondTopK, LongPrompt) {
 
 INSTANTIATE_TEST_SUITE_P(GlmMini, ExactnessBeyondTopK, ::testing::Values("bf16", "f32"));
 
+// Two turns of a conversation, then a branch of it, in one engine: what came before is not fed
+// again.
+TEST(ExactnessOfReusedPrefixes, ConversationOverSources) {
+  foretoken::EngineOptions options;
+  options.model_path = kModel;
+  options.draft_model = kDraftModel;
+  foretoken::Engine plain = foretoken::Engine::open(options);
+  options.reuses_prefixes = true;
+  options.max_sessions = 2;
+  foretoken::Engine engine = foretoken::Engine::open(options);
+  std::string text = "[gMASK]<sop>";  // longer than what the indexer keeps
+  for (int i = 0; i < 24; ++i) text += "A wolf named Ada lived near the river, and loved soup. ";
+  for (const std::vector<std::string>& sources : kSourceLists) {
+    const Law law = sources.size() > 1 ? Law::kPenalised : Law::kSampled;
+    // Each list begins its own conversation.
+    foretoken::GenerationRequest request =
+        request_of(law, plain.tokenizer().encode(sources[0] + text), 20);
+    request.prediction = plain.tokenizer().encode(kStory);
+    request.speculate = sources;
+    const std::size_t n_first = request.prompt.size();
+    for (std::size_t turn = 0; turn < 3; ++turn) {
+      const apps::Outcome reused = run(engine, request);
+      expect_same(run(plain, request), reused, sources[0] + ' ' + std::to_string(turn));
+      const std::size_t n_cached = reused.completion.usage.cached_tokens;
+      EXPECT_GE(n_cached, turn == 0 ? 0 : turn == 1 ? n_first + 19 : n_first);
+      if (turn == 0) {
+        request.prompt.insert(
+            request.prompt.end(), reused.token_ids.begin(), reused.token_ids.end());
+      }
+      const std::size_t n_kept = turn == 0 ? request.prompt.size() : n_first + 5;
+      request.prompt.resize(n_kept);
+      for (const Token token : plain.tokenizer().encode(" And then")) {
+        request.prompt.push_back(token);
+      }
+    }
+  }
+}
+
 // Per thread of this process, how many processors it may run on.
 std::vector<int> processors_per_thread() {
   std::vector<int> out;

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string post(const std::string& path, const std::string& body) {
@@ -51,11 +52,16 @@ std::string text_of(const std::string& reply) {
 TEST(Serve, GivesTheTextThatGenerateGives) {
   Program server({"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512"});
   server::TestClient client(port_of(server));
-  client.send(
+  const std::string story =
       post("/v1/completions",
            fmt::format(R"({{"prompt":"{}","max_tokens":24,"temperature":0,"speculate":"mtp"}})",
-                       kStory)));
+                       kStory));
+  client.send(story);
   const std::string text = text_of(client.read_reply());
+  client.send(story);
+  const std::string again = client.read_reply();
+  EXPECT_EQ(text_of(again), text);
+  EXPECT_THAT(again, Not(HasSubstr(R"("cached_tokens":0)"))) << "the prompt was fed twice";
   const ProgramResult plain = run_program({"generate",
                                            "--prompt",
                                            std::string(kStory),

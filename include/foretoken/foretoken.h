@@ -141,6 +141,10 @@ struct EngineOptions {
   /// Requests that run at once, each with caches of its own, their tokens fed in shared forwards;
   /// 0: as many as memory is there for, at most 16. Changes no result.
   std::size_t max_sessions = 1;
+  /// Sessions whose requests are over keep their caches until another needs the place. A request
+  /// goes on from the one that shares most of its prompt, and feeds only the rest; those that share
+  /// a beginning feed it once. Changes no result; requests with accept "ratio" feed all of theirs.
+  bool reuses_prefixes = false;
   /// Requests that may wait for their turn; submit() refuses a further one with Busy.
   std::size_t max_queued = 256;
   /// Rows of one forward that may have logits; 0: what generation needs. Evaluations of all

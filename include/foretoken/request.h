@@ -2,6 +2,7 @@
 // docs/cli.md.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,9 @@ struct GenerationRequest {
   /// draft_tokens; else the planner's choices, and so the text, depend on measured times.
   std::string accept = "match";
   std::size_t prefill_chunk = 0;  // prompt tokens per forward; 0: the engine's
+  /// From submit() on, the wait for a session included: then the request ends like a cancelled one,
+  /// with kTimeout. At least 1 ms, at most a year; unset: none.
+  std::optional<std::chrono::milliseconds> time_limit;
   /// Prompt tokens to feed before the clock of the prefill starts: the timings are those of the
   /// rest, at that depth. Fewer than the prompt has.
   std::size_t n_untimed = 0;
@@ -90,14 +94,14 @@ struct CommittedTokens {
   std::vector<std::size_t> text_ends = {};
 };
 
-enum class FinishReason { kStop, kLength, kCancelled };
-/// "stop", "length", "cancelled".
+enum class FinishReason { kStop, kLength, kCancelled, kTimeout };
+/// "stop", "length", "cancelled", "timeout".
 std::string_view to_string(FinishReason reason) noexcept;
 
 struct Usage {
   std::size_t prompt_tokens = 0;
   std::size_t completion_tokens = 0;
-  std::size_t cached_tokens = 0;  // prompt tokens that needed no forward
+  std::size_t cached_tokens = 0;  // prompt tokens that were there already
 };
 
 struct Timings {

@@ -231,6 +231,8 @@ class Replier {
       case foretoken::FinishReason::kCancelled:
         print_message("[stopped]\n");
         return;
+      case foretoken::FinishReason::kTimeout:
+        return;  // no request here has a time limit
     }
   }
 
@@ -250,6 +252,7 @@ foretoken::Engine open_engine(const ChatArguments& arguments) {
     wanted.draft_model.clear();
   }
   wanted.max_prediction = most_predicted(arguments.chat.speculation.prediction_file);
+  wanted.reuses_prefixes = true;
   ProgressBar bar("loading", !arguments.quiet);
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);

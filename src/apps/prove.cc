@@ -1,6 +1,7 @@
 // foretoken prove: the same request with speculation on and off, one thread and several, in prefill
 // chunks of several sizes, and, where a container can stream, with pools of experts of several
-// sizes and reading ahead on and off. Then the request under other rules (one token, penalties,
+// sizes and reading ahead on and off. Then with a prompt that an earlier request fed, all of it or
+// half, and under other rules (one token, penalties,
 // biases, stop strings, a context that ends) and with drafts that mean no good. All must agree bit
 // for bit.
 #include "apps/commands.h"
@@ -68,6 +69,7 @@ struct Setting {
   std::uint64_t stream_budget_bytes = 0;  // 0: experts as the user asked
   std::string lookahead = {};
   std::size_t context = 0;  // 0: as the user asked
+  bool reuses_prefixes = false;
 
   bool streams() const noexcept { return stream_budget_bytes > 0; }
   std::string options() const {
@@ -191,6 +193,8 @@ class Proof {
       run_engine(setting, /*altered=*/&setting == &all.front() || &setting == &all.back());
       if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     }
+    run_reused(all[1]);
+    if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     run_short_context();
     if (environment_.interrupts.was_interrupted()) return kInterruptedStatus;
     report();
@@ -202,6 +206,7 @@ class Proof {
     foretoken::EngineOptions wanted = engine_options(options_.model);
     wanted.n_threads = setting.n_threads;
     if (setting.context > 0) wanted.context = setting.context;
+    wanted.reuses_prefixes = setting.reuses_prefixes;
     if (setting.streams()) {
       wanted.experts = "stream";
       wanted.ram_budget_bytes = setting.stream_budget_bytes;
@@ -267,6 +272,27 @@ class Proof {
       const Outcome outcome = generate(engine, request, variant);
       if (environment_.interrupts.was_interrupted()) return;
       add_case(variant.options(setting.options()), base, outcome);
+    }
+  }
+
+  // The prompt, or its first half, was fed by an earlier request.
+  void run_reused(Setting setting) {
+    setting.reuses_prefixes = true;
+    foretoken::Engine engine = open(setting);
+    foretoken::GenerationRequest branch = request_;
+    branch.max_tokens = 1;
+    std::reverse(branch.prompt.begin() + std::ssize(branch.prompt) / 2, branch.prompt.end());
+    for (const Variant& variant : few_variants(options_, engine.model(), setting, false)) {
+      for (const foretoken::GenerationRequest* before : {&request_, &branch}) {
+        generate(engine, *before, kPlain);
+        const Outcome outcome = generate(engine, request_, variant);
+        if (environment_.interrupts.was_interrupted()) return;
+        add_case(fmt::format("{}, {} of its prompt fed before",
+                             variant.options(setting.options()),
+                             before == &request_ ? "all" : "half"),
+                 base_,
+                 outcome);
+      }
     }
   }
 

@@ -47,6 +47,7 @@ struct ServeOptions {
   std::size_t stop_after_s = 10;
   std::string log_format = "text";
   std::string log_level = "info";
+  bool no_prefix_reuse = false;
   bool quiet = false;
 };
 
@@ -111,6 +112,7 @@ foretoken::Engine open_engine(const ServeOptions& options, const server::Log& lo
   // More never reach the engine.
   wanted.max_queued = options.max_requests * server::RequestLimits().max_choices;
   wanted.warn = [&log](std::string_view line) { log.message(server::LogLevel::kWarning, line); };
+  wanted.reuses_prefixes = !options.no_prefix_reuse;
   ProgressBar bar("loading", !options.quiet);
   wanted.load_progress = [&bar](std::uint64_t done, std::uint64_t total) {
     bar.update(done, total);
@@ -208,6 +210,11 @@ void add_server_options(CLI::App& command, ServeOptions& options) {
       ->group(kGroup)
       ->check(whole_number(0))
       ->capture_default_str();
+  command
+      .add_flag("--no-prefix-reuse",
+                options.no_prefix_reuse,
+                "Feed all of every prompt, whatever earlier requests began with")
+      ->group(kGroup);
   command.add_option("--max-requests", options.max_requests, "Requests answered or queued at once")
       ->type_name("N")
       ->group(kGroup)

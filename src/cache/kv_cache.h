@@ -31,6 +31,12 @@ class KvCache {
   virtual void truncate(std::size_t new_length) = 0;
   /// A deep copy; cost is proportional to length().
   virtual std::unique_ptr<KvCache> clone() const = 0;
+  /// clone() and truncate(new_length) in one, for the cost of what stays. Throws as truncate().
+  virtual std::unique_ptr<KvCache> clone_front(std::size_t new_length) const {
+    std::unique_ptr<KvCache> copy = clone();
+    copy->truncate(new_length);
+    return copy;
+  }
   /// Bytes of state for the positions written.
   virtual std::size_t used_bytes() const noexcept = 0;
 };

@@ -41,17 +41,19 @@ void LatentCache::truncate(std::size_t new_length) {
   length_ = new_length;
 }
 
-std::unique_ptr<KvCache> LatentCache::clone() const {
+std::unique_ptr<KvCache> LatentCache::clone_front(std::size_t new_length) const {
+  FT_CHECK(new_length <= length_);
   auto copy = std::make_unique<LatentCache>(
       layout_, CacheOptions{.max_tokens = max_tokens_, .dtype = dtype_});
   const std::size_t width = element_bytes(dtype_);
   for (std::size_t layer = 0; layer < layout_.n_layers(); ++layer) {
-    copy_rows(copy->keys_[layer], keys_[layer], length_ * layout_.key_dim * width);
+    copy_rows(copy->keys_[layer], keys_[layer], new_length * layout_.key_dim * width);
     if (layout_.has_index_keys[layer]) {
-      copy_rows(copy->index_keys_[layer], index_keys_[layer], length_ * layout_.index_dim * width);
+      copy_rows(
+          copy->index_keys_[layer], index_keys_[layer], new_length * layout_.index_dim * width);
     }
   }
-  copy->length_ = length_;
+  copy->length_ = new_length;
   return copy;
 }
 

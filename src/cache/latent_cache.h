@@ -47,7 +47,8 @@ class LatentCache final : public KvCache {
   std::size_t max_tokens() const noexcept override { return max_tokens_; }
   std::size_t rollback_limit() const noexcept override { return max_tokens_; }
   void truncate(std::size_t new_length) override;
-  std::unique_ptr<KvCache> clone() const override;
+  std::unique_ptr<KvCache> clone() const override { return clone_front(length_); }
+  std::unique_ptr<KvCache> clone_front(std::size_t new_length) const override;
   std::size_t used_bytes() const noexcept override;
 
  private:

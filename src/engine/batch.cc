@@ -50,6 +50,7 @@ bool Batch::step(std::span<Member* const> members, const std::stop_token& closin
         prompts.push_back(member);
         break;
       case Member::Need::kReader:
+      case Member::Need::kOther:
       case Member::Need::kNothing:
         break;
     }
@@ -168,13 +169,14 @@ void Batch::forward_alone(const Entrant& entrant) {
 void Batch::run(std::span<const Entrant> entrants, const std::stop_token& stop) {
   core_.check_memory();
   const ProgressScope scope(core_.workspace());
-  const bool is_prefill = std::ranges::any_of(entrants, &Entrant::is_prefill);
-  if (core_.parts().store != nullptr && is_prefill) {
+  const bool is_long =
+      core_.parts().store != nullptr && std::ranges::any_of(entrants, &Entrant::is_prefill);
+  const bool has_limit = std::ranges::any_of(
+      entrants, [](const Entrant& entrant) { return entrant.member->time_left().has_value(); });
+  if (is_long || has_limit) {
     core_.workspace().set_progress([this, entrants](std::size_t n_done, std::size_t n_layers) {
       core_.check_memory();
-      for (const Entrant& entrant : entrants) {
-        if (entrant.is_prefill) entrant.member->on_layer(n_done, n_layers);
-      }
+      for (const Entrant& entrant : entrants) entrant.member->on_layer(n_done, n_layers);
     });
   }
   std::vector<speculation::ForwardPart> parts;

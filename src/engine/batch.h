@@ -12,9 +12,11 @@
 #include "speculation/forward_share.h"
 #include "speculation/round_draft.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -29,11 +31,12 @@ class Member {
     kPrefill,  // its prompt is to be fed
     kRound,    // it decodes
     kReader,   // its reader is too far behind; rings the engine's bell when that changes
+    kOther,    // another member that can go on is feeding what both begin with
     kNothing,  // it is over
   };
 
   virtual ~Member() = default;
-  /// Opens the session. Called once, first.
+  /// Opens the session, or waits with it. Called once, first.
   virtual void start() noexcept = 0;
   /// What it needs to go on. One that was cancelled ends here.
   virtual Need need() noexcept = 0;
@@ -51,12 +54,14 @@ class Member {
   virtual void take(const speculation::ForwardShare& share) noexcept = 0;
   /// The forward failed, and would with no other request in it.
   virtual void fail(const std::exception_ptr& error) noexcept = 0;
-  /// Within a long forward of a prompt.
+  /// Within a forward of its own or with others.
   virtual void on_layer(std::size_t n_done, std::size_t n_layers) noexcept = 0;
   /// What it wants measured; null: nothing. Measured members run alone.
   virtual WorkMeter* meter() noexcept = 0;
   /// Fires when it is cancelled. Any thread.
   virtual std::stop_token stop_token() const noexcept = 0;
+  /// Until its time is over; nullopt: never. Then it is to end as if cancelled. Any thread.
+  virtual std::optional<std::chrono::microseconds> time_left() const noexcept = 0;
   /// It is to end soon. Any thread.
   virtual void cancel() noexcept = 0;
   /// The engine closed before start().

@@ -2,6 +2,7 @@
 #include "engine/batch.h"
 
 #include "base/error.h"
+#include "engine/batch_test_fixture.h"
 #include "engine/engine.h"
 #include "engine/open_engine.h"
 #include "speculation/draft_limits.h"
@@ -92,36 +93,6 @@ class WatchedModel final : public models::Model {
   ft::testing::FakeModel model_;
   Counts& counts_;
 };
-
-struct Reply {
-  std::vector<Token> ids;
-  std::vector<float> logprobs;
-  foretoken::Completion completion;
-
-  bool operator==(const Reply& other) const {
-    return ids == other.ids && logprobs == other.logprobs &&
-           completion.finish_reason == other.completion.finish_reason;
-  }
-};
-
-void take(const foretoken::Event& event, Reply& reply) {
-  if (const auto* tokens = std::get_if<foretoken::CommittedTokens>(&event)) {
-    reply.ids.insert(reply.ids.end(), tokens->ids.begin(), tokens->ids.end());
-    for (const auto& one : tokens->logprobs) reply.logprobs.push_back(one.chosen.logprob);
-  } else if (const auto* completion = std::get_if<foretoken::Completion>(&event)) {
-    reply.completion = *completion;
-  }
-}
-
-Reply collect(EventChannel& channel) {
-  Reply reply;
-  while (const auto event = channel.next()) take(*event, reply);
-  return reply;
-}
-
-Reply run_alone(Engine& engine, const foretoken::GenerationRequest& request) {
-  return collect(*engine.submit(request));
-}
 
 class BatchOnFakeModel : public ::testing::Test {
  protected:

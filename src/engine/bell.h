@@ -2,8 +2,10 @@
 // one.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 
 namespace ft::engine {
@@ -18,10 +20,11 @@ class Bell {
     }
     rung_.notify_one();
   }
-  /// Until it has rung since the last wait(), or a stop.
-  void wait(const std::stop_token& stop) {
+  /// Until it has rung since the last wait(), a stop, or the time is over.
+  void wait(const std::stop_token& stop, std::optional<std::chrono::microseconds> limit) {
     std::unique_lock lock(mutex_);
-    rung_.wait(lock, stop, [this] { return has_rung_; });
+    const auto is_over = [this] { return has_rung_; };
+    limit ? rung_.wait_for(lock, stop, *limit, is_over) : rung_.wait(lock, stop, is_over);
     has_rung_ = false;
   }
 

@@ -11,7 +11,10 @@
 
 namespace ft::engine {
 
-EngineCore::EngineCore(EngineParts parts) : parts_(std::move(parts)) {
+EngineCore::EngineCore(EngineParts parts)
+    : parts_(std::move(parts)),
+      prefixes_(parts_.max_sessions,
+                parts_.reuses_prefixes ? PrefixPool::Reuse::kOn : PrefixPool::Reuse::kOff) {
   FT_CHECK(parts_.model != nullptr && parts_.clock != nullptr && parts_.draw_seed != nullptr);
   FT_CHECK(parts_.context > 0 && parts_.prefill_chunk > 0);
   workspace_ = parts_.model->new_workspace();

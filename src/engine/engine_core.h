@@ -8,6 +8,7 @@
 #include "engine/memory_plan.h"
 #include "engine/model_text.h"
 #include "engine/planner_experience.h"
+#include "engine/prefix_pool.h"
 #include "engine/sampling_defaults.h"
 #include "experts/routing_memory.h"
 #include "experts/streaming_store.h"
@@ -49,6 +50,7 @@ struct EngineParts {
   std::size_t prefill_chunk = 0;              // prompt tokens per forward
   std::size_t max_sessions = 1;               // requests that go on together
   std::size_t max_queued = 256;               // that wait for a session, at most
+  bool reuses_prefixes = false;               // of the prompts of earlier sessions
   std::size_t history_tokens = 0;             // of earlier sessions, for draft sources
   std::size_t n_logit_rows = 0;               // of a forward, at most; 0: any number
   MemoryPlan memory;
@@ -94,6 +96,7 @@ class EngineCore {
   std::uint64_t sample_peak_anonymous_bytes() noexcept;
   /// The same look; what the process has now.
   std::uint64_t sample_anonymous_bytes() noexcept;
+  PrefixPool& prefixes() noexcept { return prefixes_; }
   /// Between rounds, chunks and layers: gives memory back if it is short.
   void check_memory() {
     if (guard_) guard_->check();
@@ -108,6 +111,7 @@ class EngineCore {
   PlannerExperience experience_;
   std::unique_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> draft_workspace_;
+  PrefixPool prefixes_;
   std::uint64_t peak_anonymous_bytes_ = 0;
   std::optional<MemoryGuard> guard_;  // if experts stream
 };

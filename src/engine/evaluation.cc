@@ -86,6 +86,7 @@ foretoken::Evaluation evaluate(EngineCore& core,
                                const std::stop_token& stop) {
   const models::Model& model = core.model();
   const TokenSpan prompt = request.tokens;
+  core.prefixes().make_room();
   std::optional<speculation::HeadHistory> history = open_history(core, request);
   const std::unique_ptr<cache::KvCache> cache = model.new_cache(core.parts().cache_options());
   const std::array<LayerIndex, 1> final_norm = {static_cast<LayerIndex>(model.config().n_layers)};

@@ -60,8 +60,9 @@ void check_ids(TokenSpan ids, std::string_view what, std::size_t n_vocab) {
 }
 
 constexpr std::int64_t kProgressIntervalUs = 200'000;
+constexpr std::chrono::hours kLongestTime{365 * 24};
 
-class Generation final : public Member {
+class Generation final : public Member, public PrefixOwner {
  public:
   Generation(EngineCore& core,
              foretoken::GenerationRequest request,
@@ -76,14 +77,20 @@ class Generation final : public Member {
         tracer_(request_.trace, core) {
     if (request_.measure_work) meter_.emplace(*core.parts().clock);
   }
+  ~Generation() override { core_.prefixes().remove(*this); }
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+  Generation(Generation&&) = delete;
+  Generation& operator=(Generation&&) = delete;
 
   void start() noexcept override {
-    guard([this] { open(); });
+    guard([this] { open_if_ready(); });
   }
 
   Need need() noexcept override {
-    if (!is_over_ && stop_.stop_requested()) guard([] { throw Cancelled(); });
+    if (!is_over_) guard([this] { open_if_ready(); });
     if (is_over_) return Need::kNothing;
+    if (!session_) return Need::kOther;
     if (!channel_->has_room()) return Need::kReader;
     return is_prefilling() ? Need::kPrefill : Need::kRound;
   }
@@ -125,7 +132,8 @@ class Generation final : public Member {
   /// A chunk over many streamed layers takes long: tells how far it is, at most every
   /// kProgressIntervalUs.
   void on_layer(std::size_t n_done, std::size_t n_layers) noexcept override {
-    if (is_over_) return;
+    look_at_clock();
+    if (is_over_ || stop_.stop_requested() || !is_prefilling()) return;
     guard([&] {
       if (now_us() - last_progress_us_ < kProgressIntervalUs || !channel_->has_room()) return;
       last_progress_us_ = now_us();
@@ -136,10 +144,19 @@ class Generation final : public Member {
 
   WorkMeter* meter() noexcept override { return meter_ ? &*meter_ : nullptr; }
   std::stop_token stop_token() const noexcept override { return stop_; }
+  std::optional<std::chrono::microseconds> time_left() const noexcept override {
+    if (!request_.time_limit) return std::nullopt;
+    return *request_.time_limit - std::chrono::microseconds(now_us() - submitted_us_);
+  }
   void cancel() noexcept override { channel_->cancel(); }
   void abandon() noexcept override {
     channel_->fail(
         {foretoken::ErrorCode::kCancelled, "the engine was closed before the request was served"});
+  }
+
+  const Session& session() const noexcept override { return *session_; }
+  bool is_feeding() override {
+    return is_prefilling() && !stop_.stop_requested() && channel_->has_room();
   }
 
  private:
@@ -152,14 +169,49 @@ class Generation final : public Member {
       } catch (const Cancelled&) {
         // An end that was reached before the cancellation stands.
         if (!session_) open();
-        if (!output_.finish()) send({{}, output_.end(foretoken::FinishReason::kCancelled), {}});
+        const auto reason =
+            is_timed_out_ ? foretoken::FinishReason::kTimeout : foretoken::FinishReason::kCancelled;
+        if (!output_.finish()) send({{}, output_.end(reason), {}});
         complete();
       }
     } catch (...) {
       is_over_ = true;
       channel_->fail(public_error(std::current_exception()));
+      core_.prefixes().remove(*this);
       session_.reset();
     }
+  }
+
+  /// Ends the request, with a time of its own, like a cancelled one.
+  void look_at_clock() noexcept {
+    if (stop_.stop_requested() || time_left().value_or(kLongestTime).count() > 0) return;
+    is_timed_out_ = true;
+    channel_->cancel();
+  }
+
+  /// Throws Cancelled.
+  void open_if_ready() {
+    look_at_clock();
+    if (stop_.stop_requested()) throw Cancelled();
+    if (!session_ && !(may_reuse() && core_.prefixes().is_coming(request_.prompt))) open();
+  }
+
+  // A text in ratio mode depends on drafts, and those on what a source saw before. What is measured
+  // is fed.
+  bool may_reuse() const noexcept {
+    return request_.accept != "ratio" && !request_.measure_work && request_.n_untimed == 0;
+  }
+
+  void begin_session() {
+    PrefixPool& prefixes = core_.prefixes();
+    if (stop_.stop_requested()) {  // its caches stay empty
+      session_->begin(request_.prompt);
+      return;
+    }
+    may_reuse() ? prefixes.begin(*session_, request_.prompt)
+                : prefixes.begin_empty(*session_, request_.prompt);
+    prefixes.add(*this);
+    n_cached_ = n_fed();
   }
 
   void open() {
@@ -176,15 +228,15 @@ class Generation final : public Member {
                                     .meter = meter_ ? &*meter_ : nullptr});
     for (std::size_t i = 0; i < session_->n_sources(); ++i)
       recorder_.add_source(session_->source_name(i));
-    prefill_start_us_ = now_us();
-    prefill_end_us_ = prefill_start_us_;
-    session_->begin(request_.prompt);
-    if (request_.n_untimed == 0) start_prefill_clock();
+    start_prefill_clock();
+    begin_session();
   }
 
   void complete() {
     is_over_ = true;
     channel_->finish(completion(*session_));
+    core_.prefixes().remove(*this);
+    core_.prefixes().rest(*session_);
     session_.reset();
   }
 
@@ -281,7 +333,7 @@ class Generation final : public Member {
     out.finish_reason = *output_.finish();
     out.stop = output_.matched_stop();
     out.seed = session.sampling().seed;
-    out.usage = {request_.prompt.size(), n_tokens, 0};
+    out.usage = {request_.prompt.size(), n_tokens, n_cached_};
     if (meter_ && n_tokens > 0) {
       out.prompt_work = phase(at_prefill_start_, at_prefill_end_);
       out.predicted_work = phase(at_first_token_, mark());
@@ -335,7 +387,9 @@ class Generation final : public Member {
   std::optional<Session> session_;  // from start() to the end
   bool is_over_ = false;
   bool is_round_begun_ = false;
-  std::size_t n_chunk_ = 0;  // tokens of the running chunk
+  bool is_timed_out_ = false;
+  std::size_t n_cached_ = 0;  // prompt tokens that were there already
+  std::size_t n_chunk_ = 0;   // tokens of the running chunk
   experts::ExpertStats at_start_;
   Mark at_prefill_start_;
   Mark at_prefill_end_;
@@ -389,6 +443,12 @@ void check_request(const foretoken::GenerationRequest& request, const EnginePart
          speculation::kMaxDraftTokens);
   }
   accept_mode(request.accept);
+  if (request.time_limit &&
+      (request.time_limit->count() < 1 || *request.time_limit > kLongestTime)) {
+    fail("time_limit is {} ms, expected 1 to {} (a year)",
+         request.time_limit->count(),
+         std::chrono::milliseconds(kLongestTime).count());
+  }
   check_prediction(request.prediction, parts);
   if (!request.stop.empty() && parts.text == nullptr) {
     fail("stop strings need text, and the model has no tokenizer.json; leave them out");

@@ -308,6 +308,7 @@ EngineParts open_parts(const foretoken::EngineOptions& options) {
   parts.history_tokens = options.draft_history;
   parts.max_prediction = options.max_prediction;
   parts.max_queued = options.max_queued;
+  parts.reuses_prefixes = options.reuses_prefixes;
   parts.has_budget = parts.store != nullptr || options.ram_budget_bytes > 0;
   parts.saves_expert_usage = options.expert_usage == foretoken::ExpertUsageFile::kUpdate;
   parts.load_ms = static_cast<double>(clock.now_us() - start_us) / 1000;

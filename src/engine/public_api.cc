@@ -28,6 +28,8 @@ std::string_view to_string(FinishReason reason) noexcept {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kTimeout:
+      return "timeout";
   }
   return "";
 }

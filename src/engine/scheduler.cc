@@ -70,7 +70,7 @@ void Scheduler::serve(const std::stop_token& stop) {
     const bool has_stepped = !views.empty() && options_.step(views, stop);
     drop_finished();
     // Whatever else there may be to do, somebody rings for it.
-    if (!has_stepped && members_.size() == views.size()) options_.bell->wait(stop);
+    if (!has_stepped && members_.size() == views.size()) options_.bell->wait(stop, time_left());
   }
   for (const auto& member : members_) {
     member->cancel();
@@ -79,15 +79,32 @@ void Scheduler::serve(const std::stop_token& stop) {
   drop_finished();
 }
 
-/// Those that nobody wants any more give up their place in the queue.
+/// Until somebody's time is over.
+std::optional<std::chrono::microseconds> Scheduler::time_left() const {
+  std::optional<std::chrono::microseconds> least;
+  const auto consider = [&least](const Member& member) {
+    const auto left = member.time_left();
+    if (left) least = std::min(least.value_or(*left), *left);
+  };
+  const std::lock_guard lock(mutex_);
+  for (const auto& member : members_) consider(*member);
+  for (const Work& work : waiting_) {
+    if (work.member) consider(*work.member);
+  }
+  return least;
+}
+
+/// Those that nobody wants any more, or whose time is over, give up their place in the queue.
 void Scheduler::end_cancelled() {
+  const auto is_over = [](const Member& member) {
+    return member.stop_token().stop_requested() ||
+           member.time_left().value_or(std::chrono::microseconds::max()).count() <= 0;
+  };
   std::vector<std::unique_ptr<Member>> cancelled;
   {
     const std::lock_guard lock(mutex_);
     for (Work& work : waiting_) {
-      if (work.member && work.member->stop_token().stop_requested()) {
-        cancelled.push_back(std::move(work.member));
-      }
+      if (work.member && is_over(*work.member)) cancelled.push_back(std::move(work.member));
     }
     std::erase_if(waiting_, [](const Work& work) { return !work.job && !work.member; });
     n_waiting_members_ -= cancelled.size();

@@ -6,6 +6,7 @@
 #include "engine/batch.h"
 #include "engine/bell.h"
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -80,6 +81,7 @@ class Scheduler {
   void run(std::unique_ptr<Job> job);
   void start(std::unique_ptr<Member> member);
   void drop_finished();
+  std::optional<std::chrono::microseconds> time_left() const;
 
   SchedulerOptions options_;
   mutable std::mutex mutex_;

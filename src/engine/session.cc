@@ -21,7 +21,30 @@ const SavedSource* find_saved(const SessionState& saved, const speculation::Draf
   return at != saved.sources.end() ? &*at : nullptr;
 }
 
+/// A source that was taken up sees what the sequence is now.
+void show(speculation::DraftSource& source,
+          TokenSpan sequence,
+          std::size_t n_prompt,
+          std::size_t n_fed) {
+  const std::vector<ConstMatrix> no_rows(source.taps().size());
+  source.observe({.sequence = sequence,
+                  .n_prompt = n_prompt,
+                  .first_position = n_fed,
+                  .n_rows = 0,
+                  .taps = no_rows});
+}
+
 }  // namespace
+
+std::size_t n_reusable(TokenSpan sequence, const cache::KvCache& cache, TokenSpan prompt) {
+  const auto [end, other] =
+      std::mismatch(sequence.begin(), sequence.end(), prompt.begin(), prompt.end());
+  if (end == sequence.begin()) return 0;
+  const auto n_common = static_cast<std::size_t>(end - sequence.begin());
+  const std::size_t n = std::min(n_common - 1, cache.length());
+  const bool is_reachable = n == cache.length() || cache.rollback_limit() >= cache.max_tokens();
+  return is_reachable ? n : 0;
+}
 
 std::vector<std::string> resolve_sources(const std::vector<std::string>& names,
                                          const std::vector<std::string>& available,
@@ -106,19 +129,44 @@ Session::Sources Session::open_sources() {
   return out;
 }
 
+SessionState Session::identity() const {
+  return {.weights_hash = core_.model().config().weights_hash,
+          .kv_type = core_.parts().kv_type,
+          .context = core_.parts().context,
+          .tokens = {},
+          .n_prompt = state_.n_prompt,
+          .n_fed = cache_->length(),
+          .n_rounds = state_.n_rounds,
+          .cache = nullptr,
+          .sources = {}};
+}
+
 SessionState Session::save() const {
   FT_CHECK(n_unfed() > 0);  // the logits of a prompt that is fed whole are not kept
-  SessionState out{.weights_hash = core_.model().config().weights_hash,
-                   .kv_type = core_.parts().kv_type,
-                   .context = core_.parts().context,
-                   .tokens = tokens_,
-                   .n_prompt = state_.n_prompt,
-                   .n_fed = cache_->length(),
-                   .n_rounds = state_.n_rounds,
-                   .cache = cache_->clone(),
-                   .sources = {}};
+  return save_front(cache_->length());
+}
+
+SessionState Session::save_front(std::size_t n_fed) const {
+  SessionState out = identity();
+  out.tokens = tokens_;
+  out.n_fed = n_fed;
+  out.cache = cache_->clone_front(n_fed);
   for (const auto& source : sources_) {
     if (auto state = source->save()) {
+      out.sources.push_back(
+          {std::string(source->name()), source->state_version(), std::move(state)});
+    }
+  }
+  return out;
+}
+
+SessionState Session::put_down() {
+  begun_ = {};
+  SessionState out = identity();
+  out.tokens = std::move(tokens_);
+  out.cache = std::move(cache_);
+  for (const auto& source : sources_) {
+    if (auto state = source->release()) {
       out.sources.push_back(
           {std::string(source->name()), source->state_version(), std::move(state)});
     }
@@ -168,12 +216,7 @@ Session::Sources Session::sources_after(const SessionState& saved) {
   Sources out = open_sources();
   for (const auto& source : out) {
     if (const SavedSource* found = find_saved(saved, *source)) source->restore(*found->state);
-    const std::vector<ConstMatrix> no_rows(source->taps().size());
-    source->observe({.sequence = saved.tokens,
-                     .n_prompt = saved.n_prompt,
-                     .first_position = saved.n_fed,
-                     .n_rows = 0,
-                     .taps = no_rows});
+    show(*source, saved.tokens, saved.n_prompt, saved.n_fed);
   }
   return out;
 }
@@ -206,6 +249,35 @@ void Session::begin(TokenSpan prompt) {
   FT_CHECK(tokens_.empty() && !prompt.empty() && prompt.size() <= cache_->max_tokens());
   tokens_.assign(prompt.begin(), prompt.end());
   state_.n_prompt = prompt.size();
+}
+
+void Session::begin(TokenSpan prompt, SessionState&& from) {
+  const std::size_t n = n_reusable(from.tokens, *from.cache, prompt);
+  std::unique_ptr<cache::KvCache> cache = std::move(from.cache);
+  if (cache->length() > n) cache->truncate(n);
+  begin_with(prompt, std::move(cache), [&from](speculation::DraftSource& source) {
+    if (const SavedSource* found = find_saved(from, source)) source.adopt(*found->state);
+  });
+}
+
+void Session::begin(TokenSpan prompt, const SessionState& from) {
+  const std::size_t n = n_reusable(from.tokens, *from.cache, prompt);
+  begin_with(prompt, from.cache->clone_front(n), [&from](speculation::DraftSource& source) {
+    if (const SavedSource* found = find_saved(from, source)) source.restore(*found->state);
+  });
+}
+
+template <typename TakeUp>
+void Session::begin_with(TokenSpan prompt, std::unique_ptr<cache::KvCache> cache, TakeUp take_up) {
+  FT_CHECK(cache->max_tokens() == cache_->max_tokens());
+  begin(prompt);
+  cache_ = std::move(cache);
+  state_.cache = cache_.get();
+  for (const auto& source : sources_) {
+    take_up(*source);
+    show(*source, tokens_, tokens_.size(), cache_->length());
+  }
+  state_.n_shown = tokens_.size();
 }
 
 ConstMatrix Session::prefill(std::size_t chunk, const std::stop_token& stop) {

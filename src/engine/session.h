@@ -67,6 +67,12 @@ class Session {
 
   /// The prompt of an empty session, 1 ... context tokens. Prefill it before the first round.
   void begin(TokenSpan prompt);
+  /// begin(), with the n_reusable() positions of another session of this engine taken for fed.
+  /// Sources go on as they would with a prompt that was that session's first tokens; those that the
+  /// state does not hold start with a gap. Takes the state's caches, or copies of what it needs. If
+  /// it throws, this session is of no use any more.
+  void begin(TokenSpan prompt, SessionState&& from);
+  void begin(TokenSpan prompt, const SessionState& from);
   /// Prompt tokens that are not yet fed.
   std::size_t n_unfed() const noexcept { return tokens_.size() - cache_->length(); }
   /// Feeds the next tokens of the prompt, at most `chunk`. Returns the logits of the last prompt
@@ -102,6 +108,11 @@ class Session {
   /// not fed: anywhere but between the last chunk of a prompt and its first token (LogicError).
   /// Costs a copy of the caches.
   SessionState save() const;
+  /// As save(), at any time between two calls, of the first n_fed positions of the cache alone.
+  /// What sources keep may go further; begin() takes that back.
+  SessionState save_front(std::size_t n_fed) const;
+  /// The session as begin() can take it up; nothing is copied. Afterwards it can only be destroyed.
+  SessionState put_down();
   /// Makes this session the saved one, whatever it was; sampling, stop tokens, sources and
   /// prediction stay its own. Sources that the state does not hold, or holds in another version,
   /// know the tokens and start with a gap. The planner plans afresh. Throws InvalidInput naming
@@ -112,6 +123,7 @@ class Session {
 
   /// Committed tokens, the prompt first.
   TokenSpan tokens() const noexcept { return tokens_; }
+  const cache::KvCache& cache() const noexcept { return *cache_; }
   const sampling::SamplingParams& sampling() const noexcept { return sampler_.params(); }
   std::size_t n_sources() const noexcept { return sources_.size(); }
   const speculation::PlannerOptions& planner_options() const noexcept { return planner_options_; }
@@ -139,6 +151,9 @@ class Session {
 
   using Sources = std::vector<std::unique_ptr<speculation::DraftSource>>;
   Sources open_sources();
+  SessionState identity() const;
+  template <typename TakeUp>
+  void begin_with(TokenSpan prompt, std::unique_ptr<cache::KvCache> cache, TakeUp take_up);
   void check(const SessionState& saved) const;
   /// New sources that stand where the saved ones stood.
   Sources sources_after(const SessionState& saved);

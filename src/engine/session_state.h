@@ -1,4 +1,4 @@
-// What a session can be taken up from: a value in memory, made by Session::save().
+// What a session can be taken up from: a value in memory, made by Session::save() and put_down().
 #pragma once
 
 #include "base/types.h"
@@ -17,8 +17,8 @@ namespace ft::engine {
 /// What a source keeps that does not follow from the tokens.
 struct SavedSource {
   std::string name;
-  std::uint32_t version = 0;                              // DraftSource::state_version()
-  std::unique_ptr<const speculation::SourceState> state;  // never null
+  std::uint32_t version = 0;                        // DraftSource::state_version()
+  std::unique_ptr<speculation::SourceState> state;  // never null
 };
 
 /// A session between two calls. It may be restored any number of times, and outlives the session
@@ -34,8 +34,13 @@ struct SessionState {
   std::size_t n_prompt = 0;   // of them
   std::size_t n_fed = 0;      // the others are pending: the last one, or the rest of the prompt
   std::uint64_t n_rounds = 0;
-  std::unique_ptr<const cache::KvCache> cache;  // of the target; n_fed positions
-  std::vector<SavedSource> sources;             // those that have a state
+  std::unique_ptr<cache::KvCache> cache;  // of the target; n_fed positions
+  std::vector<SavedSource> sources;       // those that have a state
 };
+
+/// Positions of a sequence, fed into `cache` as far as that goes, that a session with this prompt
+/// can go on from. The last common token is fed again: logits, and the row that drafts of the token
+/// behind it are made of, come of a forward alone.
+std::size_t n_reusable(TokenSpan sequence, const cache::KvCache& cache, TokenSpan prompt);
 
 }  // namespace ft::engine

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -165,6 +167,102 @@ TEST(SessionState, IsTakenUpWithinThePrompt) {
   session.first_token(session.prefill(7, {}));
   EXPECT_EQ(rounds(session, 6), expected);
   EXPECT_EQ(text_of(session), text_of(whole));
+}
+
+/// A session whose prompt begins with what another one had.
+struct Continued {
+  std::vector<Token> prompt;
+  std::size_t n_fed = 0;  // of it, by the other one
+};
+
+/// The prompts of later requests, from the text of an earlier one: all of it and more, all of it,
+/// some of it, and another text from there on.
+std::vector<Continued> continuations(const std::vector<Token>& text, std::size_t n_fed) {
+  const auto front = [&text](std::size_t n) {
+    return std::vector<Token>(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(n));
+  };
+  std::vector<Continued> out = {{text, n_fed}, {front(9), 8}, {text, n_fed}, {front(14), 13}};
+  out[0].prompt.insert(out[0].prompt.end(), {7, 8, 7, 8});
+  out[3].prompt.insert(out[3].prompt.end(), {(text[14] + 1) % 16, 2, 3});
+  return out;
+}
+
+void expect_like_new(EngineCore& core,
+                     Session& session,
+                     const SessionOptions& options,
+                     const Continued& continued) {
+  EXPECT_EQ(session.n_unfed(), continued.prompt.size() - continued.n_fed);
+  session.first_token(session.prefill(100, {}));
+  Session whole(core, options);
+  start(whole, continued.prompt);
+  // A ring of rows cannot be rewound as far as a text: until it is full again it drafts less.
+  const bool is_ring = options.sources[0] == "block";
+  const std::vector<Seen> seen = rounds(session, 6);
+  const std::vector<Seen> of_whole = rounds(whole, 6);
+  EXPECT_TRUE(is_ring || seen == of_whole);
+  while (whole.tokens().size() < session.tokens().size()) one_round(whole);
+  const std::vector<Token> expected = text_of(whole);
+  EXPECT_TRUE(std::equal(session.tokens().begin(), session.tokens().end(), expected.begin()));
+}
+
+TEST(SessionState, ALaterPromptGoesOnFromItWithEverySource) {
+  EngineCore core(fake_parts());
+  for (const char* source : {"mtp", "ngram", "suffix", "block", "draft", "none"}) {
+    const SessionOptions options = options_for(source);
+    for (std::size_t i = 0; i < 4; ++i) {
+      SCOPED_TRACE(std::string(source) + ' ' + std::to_string(i));
+      Session first(core, options);
+      start(first, kPrompt);
+      rounds(first, 5);
+      const std::vector<Token> text = text_of(first);
+      const Continued next = continuations(text, first.cache().length())[i];
+      {
+        Session copied(core, options);
+        copied.begin(next.prompt, first.save_front(next.n_fed));
+        expect_like_new(core, copied, options, next);
+      }
+      const std::vector<Seen> expected = rounds(first, 3);  // the copy has taken nothing from it
+      Session same(core, options);
+      start(same, kPrompt);
+      rounds(same, 5);
+      EXPECT_EQ(rounds(same, 3), expected);
+
+      Session rested(core, options);
+      start(rested, kPrompt);
+      rounds(rested, 5);
+      SessionState state = rested.put_down();
+      {
+        Session forked(core, options);
+        forked.begin(next.prompt, std::as_const(state));
+        expect_like_new(core, forked, options, next);
+      }
+      Session moved(core, options);
+      moved.begin(next.prompt, std::move(state));
+      expect_like_new(core, moved, options, next);
+    }
+  }
+}
+
+TEST(SessionState, ALaterPromptGoesOnFromOneThatWasBeingFed) {
+  EngineCore core(fake_parts());
+  Session first(core, options_for("mtp"));
+  first.begin(kPrompt);
+  first.prefill(6, {});
+  Session second(core, options_for("mtp"));
+  second.begin(kPrompt, first.put_down());
+  expect_like_new(core, second, options_for("mtp"), {kPrompt, 6});
+}
+
+TEST(SessionState, WhatCannotBeRewoundIsNotReused) {
+  const ft::testing::FakeCache unlimited(64, std::nullopt);
+  ft::testing::FakeCache limited(64, 3);
+  for (Token i = 0; i < 10; ++i) limited.push_back(i);
+  const std::vector<Token> sequence = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  const std::vector<Token> branch = {0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
+  EXPECT_EQ(n_reusable(sequence, limited, sequence), 10U);
+  EXPECT_EQ(n_reusable(sequence, limited, branch), 0U);
+  EXPECT_EQ(n_reusable(sequence, unlimited, sequence), 0U) << "nothing was fed";
+  EXPECT_EQ(n_reusable({}, limited, branch), 0U);
 }
 
 TEST(SessionState, SourcesItDoesNotHoldStartWithAGap) {

@@ -139,7 +139,8 @@ class AnthropicWriter final : public ReplyWriter {
     if (choice == nullptr) {
       out.null();
     } else if (completion.finish_reason != foretoken::FinishReason::kStop) {
-      const bool is_asked = completion.usage.completion_tokens >= max_tokens_;
+      const bool is_asked = completion.usage.completion_tokens >= max_tokens_ ||
+                            completion.finish_reason == foretoken::FinishReason::kTimeout;
       out.value(is_asked ? "max_tokens" : "model_context_window_exceeded");
     } else if (completion.stop) {
       out.value("stop_sequence");

@@ -110,6 +110,7 @@ TextRequest parse_anthropic_request(std::string_view body, const RequestLimits& 
   read_prompt(fields, limits, out);
   read_sampling(fields, kHighestTemperature, out.generation.sampling);
   read_speculation(fields, out.generation);
+  out.generation.time_limit = time_limit(fields);
   out.generation.stop = stop_list(fields, "stop_sequences", limits);
   out.is_stream = fields.boolean("stream").value_or(false);
   fields.object("metadata");

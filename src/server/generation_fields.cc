@@ -16,6 +16,7 @@ constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMaxDraftTokens = 64;
 constexpr std::uint64_t kMaxTopK = std::uint64_t{1} << 31;
 constexpr std::size_t kMaxSources = 16;
+constexpr double kMaxTimeout = 24 * 60 * 60;
 
 std::optional<float> number(RequestFields& fields,
                             std::string_view name,
@@ -157,6 +158,12 @@ std::vector<std::string> stop_or_list(RequestFields& fields, const RequestLimits
   if (stop == nullptr || !stop->is_string()) return stop_list(fields, "stop", limits);
   check_stop(stop->as_string(""), "stop", limits);
   return {stop->as_string("")};
+}
+
+std::optional<std::chrono::milliseconds> time_limit(RequestFields& fields) {
+  const std::optional<double> seconds = fields.real("timeout", 0.001, kMaxTimeout);
+  if (!seconds) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 
 void read_speculation(RequestFields& fields, foretoken::GenerationRequest& out) {

@@ -6,6 +6,7 @@
 #include "server/request_fields.h"
 #include "server/text_request.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,9 @@ std::vector<std::string> stop_list(RequestFields& fields,
                                    const RequestLimits& limits);
 /// `stop`: a stop string or an array of them; absent: none.
 std::vector<std::string> stop_or_list(RequestFields& fields, const RequestLimits& limits);
+
+/// `timeout`: seconds, from now on.
+std::optional<std::chrono::milliseconds> time_limit(RequestFields& fields);
 
 /// speculate, draft_tokens and accept. Which sources there are is the engine's to know.
 void read_speculation(RequestFields& fields, foretoken::GenerationRequest& out);

@@ -198,7 +198,7 @@ class OpenAiWriter : public ReplyWriter {
     const bool is_stop = completion.finish_reason == foretoken::FinishReason::kStop;
     out.member("finish_reason", !is_stop ? "length" : choice.n_calls > 0 ? "tool_calls" : "stop");
     out.key("stop_reason");
-    completion.stop ? out.value(*completion.stop) : out.null();
+    write_stop_reason(out, completion);
     out.member("seed", completion.seed);
     out.key("timings");
     write_timings(out, completion);

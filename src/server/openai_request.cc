@@ -96,6 +96,7 @@ void read_common(RequestFields& fields, const RequestLimits& limits, TextRequest
   read_speculation(fields, out.generation);
   read_prediction(fields, out.prediction);
   read_stream(fields, out);
+  out.generation.time_limit = time_limit(fields);
   out.generation.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.n = static_cast<std::size_t>(fields.count("n", 1, limits.max_choices).value_or(1));
   read_rest(fields);

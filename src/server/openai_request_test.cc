@@ -45,7 +45,7 @@ TEST(ChatRequest, HonoursEveryParameter) {
          "repetition_penalty":1.1,"logit_bias":{"5":-100,"6":2.5},"logprobs":true,"top_logprobs":3,
          "n":2,"stream":true,"stream_options":{"include_usage":true},
          "prediction":{"type":"content","content":[{"type":"text","text":"x"},{"type":"text","text":"y"}]},
-         "speculate":"mtp,suffix","draft_tokens":3,"accept":"ratio","ignore_eos":true)");
+         "speculate":"mtp,suffix","draft_tokens":3,"accept":"ratio","ignore_eos":true,"timeout":1.5)");
   EXPECT_EQ(request.model, "m");
   EXPECT_EQ(request.max_tokens, 7U);
   const auto& sampling = request.generation.sampling;
@@ -70,6 +70,7 @@ TEST(ChatRequest, HonoursEveryParameter) {
   EXPECT_EQ(request.generation.draft_tokens, 3U);
   EXPECT_EQ(request.generation.accept, "ratio");
   EXPECT_TRUE(request.generation.ignore_eos);
+  EXPECT_EQ(request.generation.time_limit, std::chrono::milliseconds(1500));
 }
 
 TEST(ChatRequest, LeavesWhatIsAbsentOrNullUnset) {

@@ -26,4 +26,14 @@ void write_timings(json::Writer& out, const foretoken::Completion& completion) {
   out.end_object();
 }
 
+void write_stop_reason(json::Writer& out, const foretoken::Completion& completion) {
+  if (completion.finish_reason == foretoken::FinishReason::kTimeout) {
+    out.value("timeout");
+  } else if (completion.stop) {
+    out.value(*completion.stop);
+  } else {
+    out.null();
+  }
+}
+
 }  // namespace ft::server

@@ -317,7 +317,7 @@ class ResponsesWriter final : public ReplyWriter {
       write_usage(out.key("usage"), *choice);
       out.member("system_fingerprint", identity_.fingerprint);
       out.member("seed", choice->completion.seed).key("stop_reason");
-      choice->completion.stop ? out.value(*choice->completion.stop) : out.null();
+      write_stop_reason(out, choice->completion);
       out.key("timings");
       write_timings(out, choice->completion);
     }

@@ -191,6 +191,7 @@ TextRequest parse_responses_request(std::string_view body, const RequestLimits& 
   read_penalties(fields, limits, out.generation.sampling);
   read_speculation(fields, out.generation);
   out.generation.stop = stop_or_list(fields, limits);
+  out.generation.time_limit = time_limit(fields);
   out.generation.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   read_stream(fields, out);
   read_logprobs(fields, limits, out);

@@ -107,6 +107,11 @@ class DraftSource {
   /// For a source that has observed nothing: to be as the one that saved. False if it cannot use
   /// this state; then nothing has changed, and it goes on with a gap. The session observes next.
   virtual bool restore(const SourceState& /*state*/) { return false; }
+  /// save() of a source that is not used any more: it may hand over what it has, so that nothing
+  /// is held twice.
+  virtual std::unique_ptr<SourceState> release() { return save(); }
+  /// restore() of a state that nobody else needs: it may be taken apart.
+  virtual bool adopt(SourceState& state) { return restore(state); }
   /// Counts changes of what save() means; states of another version are not offered to restore().
   virtual std::uint32_t state_version() const noexcept { return 1; }
 };

@@ -92,20 +92,42 @@ HeadHistory::Saved HeadHistory::save() const {
   return {std::move(copy), tokens_, origin_, gaps_, n_idle_, hidden_, hidden_begin_};
 }
 
+HeadHistory::Saved HeadHistory::release() {
+  end_chain();
+  return {std::move(cache_),
+          std::move(tokens_),
+          origin_,
+          std::move(gaps_),
+          n_idle_,
+          std::move(hidden_),
+          hidden_begin_};
+}
+
+bool HeadHistory::fits(const Saved& saved) const noexcept {
+  return saved.cache->max_tokens() == cache_->max_tokens() && saved.hidden.size() % d_model_ == 0;
+}
+
 bool HeadHistory::restore(const Saved& saved) {
-  if (saved.cache->max_tokens() != cache_->max_tokens()) return false;
-  if (saved.hidden.size() % d_model_ != 0) return false;
-  std::unique_ptr<cache::KvCache> cache = saved.cache->clone();
-  std::vector<Token> tokens = saved.tokens;
-  std::vector<float> hidden = saved.hidden;
-  std::vector<Gap> gaps = saved.gaps;
-  cache_ = std::move(cache);
-  tokens_ = std::move(tokens);
-  gaps_ = std::move(gaps);
+  if (!fits(saved)) return false;
+  Saved copy{saved.cache->clone(),
+             saved.tokens,
+             saved.origin,
+             saved.gaps,
+             saved.n_idle,
+             saved.hidden,
+             saved.hidden_begin};
+  return adopt(copy);
+}
+
+bool HeadHistory::adopt(Saved& saved) {
+  if (!fits(saved)) return false;
+  cache_ = std::move(saved.cache);
+  tokens_ = std::move(saved.tokens);
+  gaps_ = std::move(saved.gaps);
   origin_ = saved.origin;
   n_idle_ = saved.n_idle;
   n_rows_ = cache_->length();
-  hidden_ = std::move(hidden);
+  hidden_ = std::move(saved.hidden);
   hidden_begin_ = saved.hidden_begin;
   return true;
 }

@@ -45,7 +45,7 @@ class HeadHistory {
   };
   /// All that it is made of, waiting rows included.
   struct Saved {
-    std::unique_ptr<const cache::KvCache> cache;
+    std::unique_ptr<cache::KvCache> cache;
     std::vector<Token> tokens;
     std::size_t origin = 0;
     std::vector<Gap> gaps;
@@ -55,8 +55,12 @@ class HeadHistory {
   };
   /// Not within a chain.
   Saved save() const;
+  /// save() of a history that is not used any more; copies nothing.
+  Saved release();
   /// False, with nothing changed, if it is that of a head of another width or context.
   bool restore(const Saved& saved);
+  /// restore() that copies nothing.
+  bool adopt(Saved& saved);
 
   TokenSpan tokens() const noexcept { return tokens_; }
   cache::KvCache& cache() noexcept { return *cache_; }
@@ -83,6 +87,7 @@ class HeadHistory {
  private:
   std::size_t rows_end() const noexcept { return origin_ + n_rows_; }
   std::size_t hidden_end() const noexcept { return hidden_begin_ + hidden_.size() / d_model_; }
+  bool fits(const Saved& saved) const noexcept;
   ConstMatrix kept_hidden(std::size_t begin, std::size_t end) const;
   models::DraftStep go_on(const models::DraftSlice& rows);
   void restart(std::size_t position);

@@ -62,16 +62,20 @@ class DraftModelSource final : public DraftSource {
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
   std::unique_ptr<SourceState> save() const override;
   bool restore(const SourceState& state) override;
+  std::unique_ptr<SourceState> release() override;
+  bool adopt(SourceState& state) override;
 
  private:
   struct State final : SourceState {
     std::string weights_hash;
-    std::unique_ptr<const cache::KvCache> cache;
+    std::unique_ptr<cache::KvCache> cache;
     std::vector<Token> fed;
     std::size_t n_undoable = 0;
     std::size_t n_spoiled = 0;
   };
 
+  bool fits(const State& saved) const noexcept;
+  void take_over(std::unique_ptr<cache::KvCache> cache, std::vector<Token> fed, const State& saved);
   void rewind(std::size_t length);
   /// Leading tokens of the cache that are committed.
   std::size_t n_true() noexcept { return n_true_ = common_prefix(fed_, committed_, n_true_); }
@@ -135,21 +139,46 @@ std::unique_ptr<SourceState> DraftModelSource::save() const {
   return state;
 }
 
+std::unique_ptr<SourceState> DraftModelSource::release() {
+  rewind(n_true());
+  auto state = std::make_unique<State>();
+  state->weights_hash = model_.config().weights_hash;
+  state->cache = std::move(cache_);
+  state->fed = std::move(fed_);
+  state->n_undoable = n_undoable_;
+  state->n_spoiled = n_spoiled_;
+  return state;
+}
+
+bool DraftModelSource::fits(const State& saved) const noexcept {
+  return saved.weights_hash == model_.config().weights_hash &&
+         saved.cache->max_tokens() == cache_->max_tokens();
+}
+
 bool DraftModelSource::restore(const SourceState& state) {
   const auto* const saved = dynamic_cast<const State*>(&state);
-  if (saved == nullptr || saved->weights_hash != model_.config().weights_hash ||
-      saved->cache->max_tokens() != cache_->max_tokens())
-    return false;
-  std::unique_ptr<cache::KvCache> cache = saved->cache->clone();
-  std::vector<Token> fed = saved->fed;
+  if (saved == nullptr || !fits(*saved)) return false;
+  take_over(saved->cache->clone(), saved->fed, *saved);
+  return true;
+}
+
+bool DraftModelSource::adopt(SourceState& state) {
+  auto* const saved = dynamic_cast<State*>(&state);
+  if (saved == nullptr || !fits(*saved)) return false;
+  take_over(std::move(saved->cache), std::move(saved->fed), *saved);
+  return true;
+}
+
+void DraftModelSource::take_over(std::unique_ptr<cache::KvCache> cache,
+                                 std::vector<Token> fed,
+                                 const State& saved) {
   std::vector<Token> committed = fed;
   cache_ = std::move(cache);
   fed_ = std::move(fed);
   committed_ = std::move(committed);
   n_true_ = fed_.size();
-  n_undoable_ = saved->n_undoable;
-  n_spoiled_ = saved->n_spoiled;
-  return true;
+  n_undoable_ = saved.n_undoable;
+  n_spoiled_ = saved.n_spoiled;
 }
 
 // The last draft is not fed; those that are, and the tokens ahead, must fit and be taken back.

@@ -42,6 +42,8 @@ class MtpSource final : public DraftSource, private HeadDrafter {
   HeadDrafter* head_drafter() noexcept override { return this; }
   std::unique_ptr<SourceState> save() const override;
   bool restore(const SourceState& state) override;
+  std::unique_ptr<SourceState> release() override;
+  bool adopt(SourceState& state) override;
 
  private:
   struct State final : SourceState {
@@ -104,6 +106,20 @@ std::unique_ptr<SourceState> MtpSource::save() const {
 bool MtpSource::restore(const SourceState& state) {
   const auto* const saved = dynamic_cast<const State*>(&state);
   if (saved == nullptr || !history_.restore(saved->history)) return false;
+  n_spoiled_ = saved->n_spoiled;
+  return true;
+}
+
+std::unique_ptr<SourceState> MtpSource::release() {
+  auto state = std::make_unique<State>();
+  state->history = history_.release();
+  state->n_spoiled = n_spoiled_;
+  return state;
+}
+
+bool MtpSource::adopt(SourceState& state) {
+  auto* const saved = dynamic_cast<State*>(&state);
+  if (saved == nullptr || !history_.adopt(saved->history)) return false;
   n_spoiled_ = saved->n_spoiled;
   return true;
 }

@@ -1,0 +1,65 @@
+// Which caches a new session starts with: those of a session at rest that shares the beginning of
+// its prompt, a copy of one at work, or empty ones. Engine thread only.
+#pragma once
+
+#include "base/types.h"
+#include "engine/session_state.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace ft::engine {
+
+class Session;
+
+/// A request at work, as others see it that may want a copy of its caches.
+class PrefixOwner {
+ public:
+  virtual ~PrefixOwner() = default;
+  virtual const Session& session() const noexcept = 0;
+  /// Whether its prompt is being fed, and nothing it has no power over keeps it from going on.
+  virtual bool is_feeding() = 0;
+};
+
+/// Sessions at work and at rest are never more than there are places: memory was planned for so
+/// many caches. Whoever needs a place takes that of the session that rests longest.
+class PrefixPool {
+ public:
+  /// A shorter beginning is not worth a copy.
+  static constexpr std::size_t kLeastPrefix = 16;
+
+  enum class Reuse : std::uint8_t { kOff, kOn };
+  PrefixPool(std::size_t n_places, Reuse reuse) : n_places_(n_places), reuse_(reuse) {}
+
+  /// Whether a session at work is going to have more of the prompt than there is now.
+  bool is_coming(TokenSpan prompt) const;
+  /// Begins an empty session with this prompt, in the place of a session at rest if no other is
+  /// free. That one dies, or is what the new one goes on from: a session at rest loses what it has
+  /// beyond the common prefix only if it is the one that would die.
+  void begin(Session& session, TokenSpan prompt);
+  /// The same, all of the prompt to be fed.
+  void begin_empty(Session& session, TokenSpan prompt);
+  /// A place for caches of another use.
+  void make_room();
+
+  /// From begin() to rest() or the end.
+  void add(PrefixOwner& owner) { owners_.push_back(&owner); }
+  void remove(const PrefixOwner& owner) { std::erase(owners_, &owner); }
+  /// Keeps what the session has. It can only be destroyed afterwards.
+  void rest(Session& session);
+
+  std::size_t n_resting() const noexcept { return resting_.size(); }
+
+ private:
+  const PrefixOwner* best_owner(TokenSpan prompt) const;
+  std::size_t best_resting(TokenSpan prompt) const;
+  void go_on(Session& session, TokenSpan prompt, std::size_t i);
+  bool has_place() const noexcept { return resting_.size() + owners_.size() < n_places_; }
+
+  std::size_t n_places_;
+  Reuse reuse_;
+  std::vector<PrefixOwner*> owners_;
+  std::vector<SessionState> resting_;  // the one that rests longest first
+};
+
+}  // namespace ft::engine
