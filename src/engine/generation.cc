@@ -77,11 +77,6 @@ class Generation final : public Member, public PrefixOwner {
         tracer_(request_.trace, core) {
     if (request_.measure_work) meter_.emplace(*core.parts().clock);
   }
-  ~Generation() override { core_.prefixes().remove(*this); }
-  Generation(const Generation&) = delete;
-  Generation& operator=(const Generation&) = delete;
-  Generation(Generation&&) = delete;
-  Generation& operator=(Generation&&) = delete;
 
   void start() noexcept override {
     guard([this] { open_if_ready(); });

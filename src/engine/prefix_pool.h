@@ -42,7 +42,7 @@ class PrefixPool {
   /// A place for caches of another use.
   void make_room();
 
-  /// From begin() to rest() or the end.
+  /// From begin() to rest() or the end of the request.
   void add(PrefixOwner& owner) { owners_.push_back(&owner); }
   void remove(const PrefixOwner& owner) { std::erase(owners_, &owner); }
   /// Keeps what the session has. It can only be destroyed afterwards.
