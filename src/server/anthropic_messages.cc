@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "json/json.h"
 #include "server/api_error.h"
-#include "server/generation_fields.h"
+#include "server/request_fields.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,15 +17,6 @@ namespace ft::server {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
-
-const std::string& required_string(RequestFields& fields, std::string_view name) {
-  const std::string* text = fields.string(name);
-  if (text == nullptr) {
-    throw ApiError(
-        fields.path_of(name), fmt::format("'{}' is missing", fields.path_of(name)), kMissing);
-  }
-  return *text;
-}
 
 const json::Value& required_object(RequestFields& fields, std::string_view name) {
   if (fields.object(name) == nullptr) {
@@ -47,7 +38,7 @@ void for_each_block(const json::Value& content,
     const json::Value block(json::Object{{"type", json::Value(std::string("text"))},
                                          {"text", json::Value(content.as_string(""))}});
     RequestFields fields(block, path);
-    on_block(required_string(fields, "type"), fields);
+    on_block(fields.required_string("type"), fields);
     return;
   }
   if (!content.is_array()) {
@@ -65,14 +56,14 @@ void for_each_block(const json::Value& content,
       fmt::format("expected {}; the model reads text alone", fmt::join(types, ", "));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     RequestFields fields(blocks[i], fmt::format("{}[{}]", path, i));
-    const std::string& type = required_string(fields, "type");
+    const std::string& type = fields.required_string("type");
     fields.only("type", types, why);
     on_block(type, fields);
   }
 }
 
 std::string text_of(RequestFields& block) {
-  std::string text = required_string(block, "text");
+  std::string text = block.required_string("text");
   check_cache_control(block);
   const json::Array* citations = block.array("citations", std::numeric_limits<std::size_t>::max());
   if (citations != nullptr && !citations->empty()) {
@@ -102,9 +93,8 @@ struct ToolCall {
 };
 
 ToolCall call_of(RequestFields& block) {
-  ToolCall out{required_string(block, "id"),
-               required_string(block, "name"),
-               required_object(block, "input")};
+  ToolCall out{
+      block.required_string("id"), block.required_string("name"), required_object(block, "input")};
   check_cache_control(block);
   if (block.object("caller") != nullptr) {
     RequestFields caller(*block.find("caller"), block.path_of("caller"));
@@ -138,10 +128,10 @@ AssistantMessage assistant_message(const json::Value& content,
                    } else {
                      // Nobody but its author can read what was redacted: it says nothing here.
                      if (type == "thinking") {
-                       out.thinking += required_string(block, "thinking");
+                       out.thinking += block.required_string("thinking");
                        block.string("signature");
                      } else {
-                       required_string(block, "data");
+                       block.required_string("data");
                      }
                      block.finish();
                    }
@@ -195,7 +185,7 @@ class MessageWriter {
 };
 
 MessageWriter::ToolResult MessageWriter::result_of(RequestFields& block) const {
-  const std::string& id = required_string(block, "tool_use_id");
+  const std::string& id = block.required_string("tool_use_id");
   const auto call = std::find(open_calls_.begin(), open_calls_.end(), id);
   if (call == open_calls_.end()) {
     throw ApiError(block.path_of("tool_use_id"),
@@ -284,7 +274,7 @@ void write_messages(json::Writer& out,
   bool continues = false;
   for (std::size_t i = 0; i < messages->size(); ++i) {
     RequestFields message((*messages)[i], fmt::format("messages[{}]", i));
-    const std::string& role = required_string(message, "role");
+    const std::string& role = message.required_string("role");
     message.only("role", {"user", "assistant", "system"}, "expected user, assistant or system");
     const std::string path = message.path_of("content");
     const json::Value* content = message.find("content");
@@ -309,7 +299,7 @@ void write_messages(json::Writer& out,
 json::Value tool_of(const json::Value& value, const std::string& path) {
   RequestFields tool(value, path);
   tool.only("type", {"custom"}, "only tools that the client describes and runs exist here");
-  const std::string& name = required_string(tool, "name");
+  const std::string& name = tool.required_string("name");
   if (name.empty()) throw ApiError(path + ".name", fmt::format("'{}.name' is empty", path));
   const std::string* description = tool.string("description");
   const json::Value& schema = required_object(tool, "input_schema");
@@ -337,7 +327,7 @@ json::Value tool_of(const json::Value& value, const std::string& path) {
 bool may_call(RequestFields& fields) {
   if (fields.object("tool_choice") == nullptr) return true;
   RequestFields choice(*fields.find("tool_choice"), "tool_choice");
-  const std::string& type = required_string(choice, "type");
+  const std::string& type = choice.required_string("type");
   choice.only("type", {"auto", "none"}, "calls cannot be forced, expected auto or none");
   choice.only("disable_parallel_tool_use", {"false"}, "the number of calls cannot be held down");
   choice.finish();

@@ -20,12 +20,11 @@ void check_tool_calls(RequestFields& message, const RequestLimits& limits) {
     call.find("index");
     call.only("type", {"function"}, "only functions can be called");
     if (call.object("function") == nullptr) {
-      throw ApiError(
-          call.path_of("function"), "a tool call without a function", "missing_parameter");
+      throw ApiError(call.path_of("function"), "a tool call without a function", kMissing);
     }
     RequestFields function(*(*calls)[i].find("function"), call.path_of("function"));
     if (function.string("name") == nullptr) {
-      throw ApiError(function.path_of("name"), "a function without a name", "missing_parameter");
+      throw ApiError(function.path_of("name"), "a function without a name", kMissing);
     }
     function.find("arguments");  // any JSON type; texts are parsed by the template's engine
     function.finish();
@@ -42,8 +41,7 @@ void write_message(json::Writer& out,
       "system", "developer", "user", "assistant", "tool"};
   RequestFields message(value, path);
   const std::string* role = message.string("role");
-  if (role == nullptr)
-    throw ApiError(path + ".role", "a message without a role", "missing_parameter");
+  if (role == nullptr) throw ApiError(path + ".role", "a message without a role", kMissing);
   if (std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end()) {
     throw ApiError(
         path + ".role",
@@ -70,7 +68,7 @@ void write_message(json::Writer& out,
   }
   if (*role == "tool") message.string("tool_call_id");
   if (content == nullptr && !is_assistant) {
-    throw ApiError(path + ".content", "a message without content", "missing_parameter");
+    throw ApiError(path + ".content", "a message without content", kMissing);
   }
   out.member("content",
              content == nullptr ? std::string() : content_text(*content, path + ".content"));
@@ -82,7 +80,7 @@ void check_tool(const json::Value& value, const std::string& path) {
   RequestFields tool(value, path);
   tool.only("type", {"function"}, "only functions can be called");
   if (tool.object("function") == nullptr) {
-    throw ApiError(path + ".function", "a tool without a function", "missing_parameter");
+    throw ApiError(path + ".function", "a tool without a function", kMissing);
   }
   tool.finish();
   RequestFields function(*value.find("function"), path + ".function");
@@ -131,8 +129,7 @@ std::string content_text(const json::Value& content, const std::string& path) {
     RequestFields part(parts[i], fmt::format("{}[{}]", path, i));
     part.only("type", {"text"}, "only text parts are understood");
     const std::string* text = part.string("text");
-    if (text == nullptr)
-      throw ApiError(part.path_of("text"), "a part without text", "missing_parameter");
+    if (text == nullptr) throw ApiError(part.path_of("text"), "a part without text", kMissing);
     part.finish();
     out += *text;
   }
@@ -142,7 +139,7 @@ std::string content_text(const json::Value& content, const std::string& path) {
 void check_function(RequestFields& function) {
   const std::string* name = function.string("name");
   if (name == nullptr || name->empty()) {
-    throw ApiError(function.path_of("name"), "a function without a name", "missing_parameter");
+    throw ApiError(function.path_of("name"), "a function without a name", kMissing);
   }
   function.string("description");
   function.object("parameters");
@@ -187,7 +184,7 @@ bool write_effort(json::Writer& out, const std::string& effort, const std::strin
 void read_chat(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
   const json::Array* messages = fields.array("messages", limits.max_messages);
   if (messages == nullptr || messages->empty()) {
-    throw ApiError("messages", "'messages' is missing or empty", "missing_parameter");
+    throw ApiError("messages", "'messages' is missing or empty", kMissing);
   }
   json::Writer text;
   text.begin_object().key("messages").begin_array();

@@ -16,8 +16,6 @@
 
 namespace ft::server {
 
-/// The code of errors about what must be there and is not.
-inline constexpr const char* kMissing = "missing_parameter";
 /// Of the APIs that leave it open: beyond it replies are noise.
 inline constexpr double kMaxTemperature = 100;
 

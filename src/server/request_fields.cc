@@ -122,6 +122,14 @@ const std::string* RequestFields::string(std::string_view name) {
   return &value->as_string("");
 }
 
+const std::string& RequestFields::required_string(std::string_view name) {
+  const std::string* text = string(name);
+  if (text == nullptr) {
+    throw ApiError(path_of(name), fmt::format("'{}' is missing", path_of(name)), kMissing);
+  }
+  return *text;
+}
+
 const json::Array* RequestFields::array(std::string_view name, std::size_t max_entries) {
   const json::Value* value = find(name);
   if (value == nullptr) return nullptr;

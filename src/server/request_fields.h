@@ -13,6 +13,9 @@
 
 namespace ft::server {
 
+/// The code of errors about what must be there and is not.
+inline constexpr const char* kMissing = "missing_parameter";
+
 /// All members throw ApiError naming the parameter by its path. A member that is null counts as
 /// absent.
 class RequestFields {
@@ -28,6 +31,8 @@ class RequestFields {
                                      std::uint64_t least,
                                      std::uint64_t most);
   const std::string* string(std::string_view name);
+  /// Refuses a request without it.
+  const std::string& required_string(std::string_view name);
   const json::Array* array(std::string_view name, std::size_t max_entries);
   const json::Object* object(std::string_view name);
   /// Refuses the member unless it is absent or equal to one of `allowed` (strings, booleans or

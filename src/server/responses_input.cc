@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "server/api_error.h"
-#include "server/generation_fields.h"
+#include "server/request_fields.h"
 
 #include <algorithm>
 #include <map>
@@ -16,13 +16,6 @@
 
 namespace ft::server {
 namespace {
-
-const std::string& needed_string(RequestFields& fields, std::string_view name) {
-  const std::string* text = fields.string(name);
-  if (text != nullptr) return *text;
-  const std::string path = fields.path_of(name);
-  throw ApiError(path, fmt::format("'{}' is missing", path), kMissing);
-}
 
 // A text, or an array of parts of these types.
 std::string text_of(const json::Value& content,
@@ -38,13 +31,13 @@ std::string text_of(const json::Value& content,
   for (std::size_t i = 0; i < parts.size(); ++i) {
     RequestFields part(parts[i], fmt::format("{}[{}]", path, i));
     part.only("type", types, "only text parts are understood here");
-    if (needed_string(part, "type") == "output_text") {
+    if (part.required_string("type") == "output_text") {
       part.find("annotations");  // say nothing that the text does not
       part.find("logprobs");
     }
     // Prefixes are found again without marks.
     part.object("prompt_cache_breakpoint");
-    out += needed_string(part, "text");
+    out += part.required_string("text");
     part.finish();
   }
   return out;
@@ -153,7 +146,7 @@ class InputMessages {
     item.only("role",
               {"user", "assistant", "system", "developer"},
               "expected user, assistant, system or developer");
-    const std::string& role = needed_string(item, "role");
+    const std::string& role = item.required_string("role");
     item.only("phase", {}, "the model's template has no place for it");
     if (role == "assistant") {
       std::string content = needed_text(item, "content", {"output_text", "input_text"});
@@ -178,7 +171,7 @@ class InputMessages {
     item.only("namespace", {}, "functions have no namespaces here");
     item.only("async", {"false"}, "calls are answered before the model goes on");
     read_caller(item);
-    Call call{needed_string(item, "call_id"), needed_string(item, "name"), arguments_of(item)};
+    Call call{item.required_string("call_id"), item.required_string("name"), arguments_of(item)};
     end_outputs();
     calls_[call.id] = n_calls_++;
     turn_.calls.push_back(std::move(call));
@@ -186,7 +179,7 @@ class InputMessages {
   }
 
   json::Value arguments_of(RequestFields& item) const {
-    const std::string& text = needed_string(item, "arguments");
+    const std::string& text = item.required_string("arguments");
     if (text.empty()) return json::Value(json::Object{});
     const std::string path = item.path_of("arguments");
     try {
@@ -200,7 +193,7 @@ class InputMessages {
 
   void add_output(RequestFields& item) {
     read_caller(item);
-    const std::string& id = needed_string(item, "call_id");
+    const std::string& id = item.required_string("call_id");
     const auto call = calls_.find(id);
     if (call == calls_.end()) {
       throw ApiError(
