@@ -6,7 +6,6 @@
 #include "server/openai_request.h"
 #include "server/page_assets.h"
 #include "server/request_fields.h"
-#include "server/responses_reply.h"
 
 #include <algorithm>
 #include <array>

@@ -87,6 +87,8 @@ class Dialect {
 /// /v1/chat/completions and /v1/completions. See openai_reply.cc.
 const Dialect& openai_chat_dialect();
 const Dialect& openai_completion_dialect();
+/// /v1/responses. See responses_reply.cc.
+const Dialect& responses_dialect();
 /// /v1/messages. See anthropic_reply.cc.
 const Dialect& anthropic_dialect();
 

@@ -1,6 +1,7 @@
-#include "server/responses_reply.h"
-
+// Replies of /v1/responses: one choice, whose parts become items of `output`. The whole reply is
+// what a stream's last event holds.
 #include "json/json.h"
+#include "server/dialect.h"
 #include "server/reply_timings.h"
 #include "server/responses_request.h"
 #include "server/token_aligner.h"

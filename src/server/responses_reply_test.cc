@@ -1,7 +1,6 @@
-#include "server/responses_reply.h"
-
 #include "json/json.h"
 #include "server/api_error.h"
+#include "server/dialect.h"
 
 #include <memory>
 #include <string>
