@@ -202,6 +202,7 @@ TEST(Commands, TraceHasALinePerRound) {
                             "depth",
                             "drafts",
                             "accepted",
+                            "token",
                             "missing_experts",
                             "predicted_us",
                             "actual_us",
@@ -216,7 +217,8 @@ TEST(Commands, TraceHasALinePerRound) {
                             "asked",
                             "stall_us",
                             "missing_bytes",
-                            "experts"));
+                            "experts",
+                            "memory"));
     accepted.push_back(static_cast<std::size_t>(integer(round, "accepted")));
   }
   EXPECT_EQ(accepted, to_counts(at(at(out, "speculation"), "acceptance_lengths")));
@@ -283,7 +285,7 @@ TEST(Commands, InspectReadsHeaders) {
 TEST(Commands, ProveComparesEveryCase) {
   const json::Value out = run_json({"prove",
                                     "--prompt",
-                                    std::string(kStory),
+                                    fmt::format("{0}{0}{0}", kStory),
                                     "-n",
                                     "16",
                                     "--speculate",
@@ -300,8 +302,9 @@ TEST(Commands, ProveComparesEveryCase) {
   EXPECT_TRUE(at(out, "identical").as_bool("identical"));
   const json::Array& cases = at(out, "cases").as_array("cases");
   // Threads 1 and 2, chunks 1, 7, 512 and 4, two source lists; plain decoding wherever it is not
-  // the base itself. Then five other requests on both engines, and a context that ends.
-  EXPECT_EQ(cases.size(), 2U * 4U * 2U + 7U + 2U * 5U * 2U + 2U);
+  // the base itself. Then the prompt fed before, all of it and half, five other requests on both
+  // engines, and a context that ends.
+  EXPECT_EQ(cases.size(), 2U * 4U * 2U + 7U + 2U * 2U + 2U * 5U * 2U + 2U);
   for (const json::Value& entry : cases) {
     EXPECT_TRUE(at(entry, "identical").as_bool("identical"));
     EXPECT_TRUE(at(entry, "first_difference").is_null());

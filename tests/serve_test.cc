@@ -52,10 +52,11 @@ std::string text_of(const std::string& reply) {
 TEST(Serve, GivesTheTextThatGenerateGives) {
   Program server({"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512"});
   server::TestClient client(port_of(server));
+  const std::string prompt = fmt::format("{0}{0}", kStory);
   const std::string story =
       post("/v1/completions",
            fmt::format(R"({{"prompt":"{}","max_tokens":24,"temperature":0,"speculate":"mtp"}})",
-                       kStory));
+                       prompt));
   client.send(story);
   const std::string text = text_of(client.read_reply());
   client.send(story);
@@ -64,7 +65,7 @@ TEST(Serve, GivesTheTextThatGenerateGives) {
   EXPECT_THAT(again, Not(HasSubstr(R"("cached_tokens":0)"))) << "the prompt was fed twice";
   const ProgramResult plain = run_program({"generate",
                                            "--prompt",
-                                           std::string(kStory),
+                                           prompt,
                                            "-n",
                                            "24",
                                            "--temperature",

@@ -287,6 +287,7 @@ class Proof {
         generate(engine, *before, kPlain);
         const Outcome outcome = generate(engine, request_, variant);
         if (environment_.interrupts.was_interrupted()) return;
+        if (outcome.completion.usage.cached_tokens == 0) continue;  // too short to be reused
         add_case(fmt::format("{}, {} of its prompt fed before",
                              variant.options(setting.options()),
                              before == &request_ ? "all" : "half"),

@@ -29,6 +29,7 @@ namespace ft::apps {
 namespace {
 
 constexpr std::size_t kMaxKeyBytes = 4096;
+constexpr const char* kServerGroup = "Server";  // of options
 
 struct ServeOptions {
   ModelOptions model;
@@ -162,43 +163,46 @@ void add_log_options(CLI::App& command, ServeOptions& options) {
   command.add_flag("--quiet", options.quiet, "No log and no messages")->group(kGroup);
 }
 
-void add_server_options(CLI::App& command, ServeOptions& options) {
-  constexpr const char* kGroup = "Server";
+// Where it listens, and who may ask.
+void add_access_options(CLI::App& command, ServeOptions& options) {
   command
       .add_option(
           "--host", options.host, "Address to listen on; others than the loopback need a key")
       ->type_name("ADDRESS")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->capture_default_str();
   command.add_option("--port", options.port, "Port to listen on; 0: any free one")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->capture_default_str();
   command.add_option("--api-key", options.api_key, "Key that requests must bring")
       ->type_name("KEY")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command.add_option("--api-key-file", options.api_key_file, "File with that key")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command
       .add_option(
           "--allow-host", options.hosts, "Further name that clients may use for this machine")
       ->type_name("NAME")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command
       .add_option(
           "--allow-origin", options.origins, "Web pages that may ask, as https://example.org")
       ->type_name("ORIGIN")
-      ->group(kGroup);
+      ->group(kServerGroup);
+}
+
+void add_work_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--model-name", options.model_name, "Name of the model in the API [its own]")
       ->type_name("NAME")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command
       .add_option("-n,--max-tokens",
                   options.max_tokens,
                   "Tokens of requests that name no limit [chat: what the context holds; else 16]")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->check(whole_number(1));
   command
       .add_option(
@@ -207,32 +211,32 @@ void add_server_options(CLI::App& command, ServeOptions& options) {
           "Requests that run together, each with caches of its own; 0: as many as memory is "
           "there for, at most 16")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->check(whole_number(0))
       ->capture_default_str();
   command
       .add_flag("--no-prefix-reuse",
                 options.no_prefix_reuse,
                 "Feed all of every prompt, whatever earlier requests began with")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command.add_option("--max-requests", options.max_requests, "Requests answered or queued at once")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->check(whole_number(1))
       ->capture_default_str();
   command.add_option("--max-connections", options.max_connections, "Open connections")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->check(whole_number(1))
       ->capture_default_str();
   command.add_option("--max-body", options.max_body, "Longest body of a request")
       ->type_name("SIZE")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->capture_default_str();
   command
       .add_option("--stop-after", options.stop_after_s, "Seconds that requests have left at Ctrl-C")
       ->type_name("N")
-      ->group(kGroup)
+      ->group(kServerGroup)
       ->capture_default_str();
   add_log_options(command, options);
 }
@@ -243,7 +247,8 @@ void add_serve(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's and Anthropic's APIs");
   auto options = std::make_shared<ServeOptions>();
-  add_server_options(*command, *options);
+  add_access_options(*command, *options);
+  add_work_options(*command, *options);
   add_engine_options(*command, options->model);
   command->callback([options, &chosen] {
     chosen = [options](Environment& environment) { return run(*options, environment); };

@@ -32,6 +32,7 @@ EngineCore::EngineCore(EngineParts parts)
           .clock = *parts_.clock,
           .anonymous_bytes = [this] { return sample_anonymous_bytes(); },
           .limits = io::memory_limits,
+          .drop_idle = [this] { return prefixes_.drop_resting(); },
           .shrink = [store = parts_.store.get()](
                         experts::Tier tier, std::size_t n_slots) { store->shrink(tier, n_slots); },
           .warn = parts_.warn});

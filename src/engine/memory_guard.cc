@@ -20,6 +20,10 @@ void MemoryGuard::check() {
   next_us_ = now_us + kIntervalUs;
   const std::uint64_t missing = missing_bytes();
   if (missing == 0) return;
+  if (deps_.drop_idle && deps_.drop_idle()) {
+    next_us_ = now_us + kSettlingUs;
+    return;
+  }
   std::uint64_t freed = shrink(trunk_, missing);
   if (freed < missing) freed += shrink(draft_, missing - freed);
   if (freed == 0) return;  // at the least already

@@ -1,5 +1,5 @@
-// Keeps the process inside its memory plan while it works: when memory gets short the pool of
-// experts shrinks. It never grows again, and nothing is ever killed.
+// Keeps the process inside its memory plan while it works: when memory gets short, what is idle is
+// dropped, then the pool of experts shrinks. It never grows again, and nothing is ever killed.
 #pragma once
 
 #include "base/clock.h"
@@ -18,6 +18,8 @@ struct MemoryGuardDeps {
   const Clock& clock;  // outlives the guard
   std::function<std::uint64_t()> anonymous_bytes;
   std::function<io::MemoryLimits()> limits;
+  /// Gives back what is kept without being in use; whether there was any. May be empty.
+  std::function<bool()> drop_idle;
   std::function<void(experts::Tier, std::size_t n_slots)> shrink;
   std::function<void(std::string_view)> warn;  // once, with one line; may be empty
 };
@@ -26,7 +28,7 @@ struct MemoryGuardDeps {
 class MemoryGuard {
  public:
   static constexpr std::int64_t kIntervalUs = 100'000;
-  /// After a shrink: what is in use goes later, and other processes react too.
+  /// After memory was given back: what is in use goes later, and other processes react too.
   static constexpr std::int64_t kSettlingUs = 400'000;
 
   MemoryGuard(const MemoryPlan& plan, MemoryGuardDeps deps);

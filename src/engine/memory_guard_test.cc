@@ -31,6 +31,7 @@ class MemoryGuardTest : public ::testing::Test {
         {.clock = clock_,
          .anonymous_bytes = [this] { return held_; },
          .limits = [this] { return limits_; },
+         .drop_idle = [this] { return std::exchange(has_idle_, false); },
          .shrink = [this](experts::Tier tier,
                           std::size_t n_slots) { shrinks_.emplace_back(tier, n_slots); },
          .warn = [this](std::string_view line) { warnings_.emplace_back(line); }});
@@ -39,6 +40,7 @@ class MemoryGuardTest : public ::testing::Test {
   MemoryPlan plan_;
   io::MemoryLimits limits_;
   std::uint64_t held_ = 1000 * kMi;
+  bool has_idle_ = false;
   testing::FakeClock clock_;
   std::vector<std::pair<experts::Tier, std::size_t>> shrinks_;
   std::vector<std::string> warnings_;
@@ -55,6 +57,21 @@ TEST_F(MemoryGuardTest, LeavesThePoolAlone_WhenThereIsMemory) {
   guard.check();
   EXPECT_TRUE(shrinks_.empty());
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(MemoryGuardTest, DropsWhatIsIdleFirst) {
+  MemoryGuard guard = this->guard();
+  has_idle_ = true;
+  held_ = 1010 * kMi;
+  guard.check();
+  EXPECT_FALSE(has_idle_);
+  EXPECT_TRUE(shrinks_.empty());
+  clock_.advance(MemoryGuard::kSettlingUs - 1);
+  guard.check();
+  EXPECT_TRUE(shrinks_.empty());
+  clock_.advance(1);
+  guard.check();
+  EXPECT_EQ(shrinks_.size(), 1U);
 }
 
 TEST_F(MemoryGuardTest, ShrinksByWhatIsMissing) {

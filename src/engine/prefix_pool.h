@@ -42,6 +42,13 @@ class PrefixPool {
   /// A place for caches of another use.
   void make_room();
 
+  /// Memory is short: nothing rests any more. Whether anything did.
+  bool drop_resting() noexcept {
+    const bool had_any = !resting_.empty();
+    resting_.clear();
+    return had_any;
+  }
+
   /// From begin() to rest() or the end of the request.
   void add(PrefixOwner& owner) { owners_.push_back(&owner); }
   void remove(const PrefixOwner& owner) { std::erase(owners_, &owner); }

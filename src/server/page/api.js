@@ -2,6 +2,15 @@
 import { readEvents } from './sse.js';
 
 const keyName = 'foretoken.key';
+let key = storedKey();  // where the browser stores nothing, it lasts as long as the page
+
+function storedKey() {
+  try {
+    return sessionStorage.getItem(keyName);
+  } catch {
+    return null;
+  }
+}
 
 export class ApiError extends Error {
   constructor(status, message) {
@@ -10,12 +19,16 @@ export class ApiError extends Error {
   }
 }
 
-export function setKey(key) {
-  sessionStorage.setItem(keyName, key);
+export function setKey(text) {
+  key = text;
+  try {
+    sessionStorage.setItem(keyName, key);
+  } catch {
+    // it is not kept
+  }
 }
 
 async function request(path, options = {}) {
-  const key = sessionStorage.getItem(keyName);
   const headers = { ...(options.body ? { 'Content-Type': 'application/json' } : {}) };
   if (key) headers.Authorization = `Bearer ${key}`;
   const response = await fetch(path, { ...options, headers });

@@ -65,7 +65,7 @@ function showRunning(isRunning) {
 function requestBody() {
   const turns = messages
     .filter((message) => !message.isRunning && !(message.isError && message.content === ''))
-    .map(({ role, content, tool_calls: calls, tool_call_id: id }) => {
+    .map(({ role, content, reasoning, tool_calls: calls, tool_call_id: id }) => {
       if (role === 'tool') return { role, content, tool_call_id: id };
       if (!calls?.length) return { role, content };
       const asked = calls.map((call) => ({
@@ -73,7 +73,8 @@ function requestBody() {
         type: 'function',
         function: { name: call.name, arguments: call.arguments },
       }));
-      return { role, content, tool_calls: asked };
+      // What was thought before a call is still needed once its result is there.
+      return { role, content, ...(reasoning ? { reasoning_content: reasoning } : {}), tool_calls: asked };
     });
   if (settings.system) turns.unshift({ role: 'system', content: settings.system });
   return { messages: turns, ...settings.fields };
@@ -211,7 +212,7 @@ function askForKey(then) {
     if (modelName === 'Model') start();
     then();
   };
-  dialog.showModal();
+  if (!dialog.open) dialog.showModal();
 }
 
 // The field is as tall as what is in it.
