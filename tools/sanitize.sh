@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 tools/setup.sh check
 case "${1:-}" in
   asan) modules=(base json io tensor checkpoint text kernels sampling cache experts nn models speculation engine server apps) ;;
-  tsan) modules=(base io kernels experts engine server) ;;
+  tsan) modules=(base experts engine server) ;;
   *) echo "usage: tools/sanitize.sh asan|tsan" >&2; exit 2 ;;
 esac
 build="build-$1"
