@@ -229,6 +229,7 @@ class Generation final : public Member, public PrefixOwner {
 
   void complete() {
     is_over_ = true;
+    tracer_.begin(*session_);
     channel_->finish(completion(*session_));
     core_.prefixes().remove(*this);
     core_.prefixes().rest(*session_);
@@ -275,7 +276,6 @@ class Generation final : public Member, public PrefixOwner {
     at_first_token_ = mark();
     send(output_.take({&first, 1}, 0, logits));
     core_.sample_peak_anonymous_bytes();
-    tracer_.begin(*session_);
   }
 
   /// What is measured of a phase: its end's values less its start's.
@@ -299,6 +299,7 @@ class Generation final : public Member, public PrefixOwner {
     tracer_.before_round();
     session_->begin_round(request_.max_tokens - output_.n_tokens(), company, stop_);
     is_round_begun_ = true;
+    tracer_.begin(*session_);
   }
 
   void take_round(const speculation::ForwardShare& share) {

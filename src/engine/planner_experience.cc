@@ -1,19 +1,21 @@
 #include "engine/planner_experience.h"
 
+#include <utility>
+
 namespace ft::engine {
 
-const speculation::RoundPlanner* PlannerExperience::find(const Sources& sources,
-                                                         Company company) const {
-  const auto at = planners_.find({sources, company});
-  return at != planners_.end() ? &at->second : nullptr;
+const speculation::Experience* PlannerExperience::find(const Sources& sources,
+                                                       Company company) const {
+  const auto at = latest_.find({sources, company});
+  return at != latest_.end() ? &at->second : nullptr;
 }
 
 void PlannerExperience::keep(const Sources& sources,
                              Company company,
-                             const speculation::RoundPlanner& planner) {
+                             speculation::Experience experience) {
   const std::pair key(sources, company);
-  if (planners_.size() >= kMost && !planners_.contains(key)) planners_.erase(planners_.begin());
-  planners_.insert_or_assign(key, planner);
+  if (latest_.size() >= kMost && !latest_.contains(key)) latest_.erase(latest_.begin());
+  latest_.insert_or_assign(key, std::move(experience));
 }
 
 }  // namespace ft::engine

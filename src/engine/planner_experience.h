@@ -1,7 +1,7 @@
 // What the planners of earlier requests learned, for those of later ones. Engine thread.
 #pragma once
 
-#include "speculation/round_planner.h"
+#include "speculation/experience.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace ft::engine {
 /// guesses, and what its forwards take is its part of shared ones.
 enum class Company : std::uint8_t { kAlone, kShared };
 
-/// The latest planner for each list of sources, with and without company: costs differ.
+/// That of the latest planner for each list of sources, with and without company: costs differ.
 class PlannerExperience {
  public:
   using Sources = std::vector<std::string>;
 
   /// Null: there was none.
-  const speculation::RoundPlanner* find(const Sources& sources, Company company) const;
-  void keep(const Sources& sources, Company company, const speculation::RoundPlanner& planner);
+  const speculation::Experience* find(const Sources& sources, Company company) const;
+  void keep(const Sources& sources, Company company, speculation::Experience experience);
 
  private:
   static constexpr std::size_t kMost = 32;  // clients choose the lists
 
-  std::map<std::pair<Sources, Company>, speculation::RoundPlanner> planners_;
+  std::map<std::pair<Sources, Company>, speculation::Experience> latest_;
 };
 
 }  // namespace ft::engine

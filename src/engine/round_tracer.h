@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 namespace ft::engine {
 
@@ -20,9 +21,9 @@ class RoundTracer {
   RoundTracer(const std::function<void(std::string_view)>& trace, EngineCore& core)
       : trace_(trace), core_(core) {}
 
-  /// Once, before the first round.
+  /// When the first round has begun, or there will be none. Later calls do nothing.
   void begin(const Session& session) {
-    if (trace_) trace_(trace_header(session));
+    if (trace_ && !std::exchange(has_begun_, true)) trace_(trace_header(session));
   }
   void before_round() {
     if (trace_) before_ = core_.expert_stats();
@@ -36,6 +37,7 @@ class RoundTracer {
   const std::function<void(std::string_view)>& trace_;
   EngineCore& core_;
   experts::ExpertStats before_;
+  bool has_begun_ = false;
   std::size_t n_rounds_ = 0;
   std::uint64_t anonymous_bytes_ = 0;
   std::int64_t looked_us_ = 0;  // at the process; 0: not yet

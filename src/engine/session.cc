@@ -103,7 +103,7 @@ Session::Session(EngineCore& core, SessionOptions options)
 Session::~Session() {
   if (planner_options_.fixed_depth || n_planned_ < kExperienced) return;
   try {
-    core_.experience().keep(source_names_, company_, planner_);
+    core_.experience().keep(source_names_, company_, planner_.experience());
   } catch (...) {
     // No memory: the next one learns by itself.
   }
@@ -112,8 +112,10 @@ Session::~Session() {
 /// A given draft length keeps its schedule whatever was before: a text in ratio mode depends on it.
 void Session::inherit_experience() {
   if (planner_options_.fixed_depth) return;
-  if (const auto* planner = core_.experience().find(source_names_, company_))
-    planner_ = planner->successor();
+  const speculation::Experience* latest = core_.experience().find(source_names_, company_);
+  if (latest == nullptr) return;
+  inherited_ = *latest;
+  planner_ = speculation::RoundPlanner(*latest, planner_options_);
 }
 
 Session::Sources Session::open_sources() {
@@ -237,6 +239,7 @@ void Session::restore(const SessionState& saved) {
   sources_ = std::move(sources);
   source_views_ = std::move(views);
   planner_ = std::move(planner);
+  inherited_.reset();
   n_planned_ = 0;
   state_.cache = cache_.get();
   state_.sources = source_views_;

@@ -127,6 +127,8 @@ class Session {
   const sampling::SamplingParams& sampling() const noexcept { return sampler_.params(); }
   std::size_t n_sources() const noexcept { return sources_.size(); }
   const speculation::PlannerOptions& planner_options() const noexcept { return planner_options_; }
+  /// What its planner began with, from the first round on; none: nothing.
+  const std::optional<speculation::Experience>& inherited() const noexcept { return inherited_; }
   std::string_view source_name(std::size_t i) const noexcept { return sources_[i]->name(); }
   std::optional<speculation::FixedChoice> best_in_hindsight() const {
     return planner_.best_in_hindsight();
@@ -172,6 +174,7 @@ class Session {
   std::vector<Token> stop_tokens_;
   std::vector<Token> tokens_;
   speculation::RoundPlanner planner_;
+  std::optional<speculation::Experience> inherited_;
   std::size_t n_planned_ = 0;          // rounds that it has planned
   Company company_ = Company::kAlone;  // of the latest one
   speculation::RoundState state_;

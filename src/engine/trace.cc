@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -56,6 +57,34 @@ void write_chosen(json::Writer& out, const speculation::RoundPlan& plan) {
   out.end_object();
 }
 
+void write_numbers(json::Writer& out, std::span<const double> numbers) {
+  out.begin_array();
+  for (const double number : numbers) out.value(number);
+  out.end_array();
+}
+
+void write_experience(json::Writer& out, const speculation::Experience& experience) {
+  out.begin_object().key("sources").begin_array();
+  for (const speculation::Experience::Source& source : experience.sources) {
+    out.begin_object();
+    write_numbers(out.key("alone"), source.alone.numbers());
+    out.key("offered").begin_array();
+    for (const auto& history : source.offered) write_numbers(out, history.numbers());
+    out.end_array();
+    write_numbers(out.key("as_tail"), source.as_tail.numbers());
+    write_numbers(out.key("draft_cost"), source.draft_cost.numbers());
+    out.member("n_asked", std::uint64_t{source.n_asked});
+    out.member("n_as_tail", std::uint64_t{source.n_as_tail}).end_object();
+  }
+  out.end_array();
+  const speculation::ContextCosts::Numbers rest_cost = experience.rest_cost.numbers();
+  out.key("rest_cost").begin_array();
+  for (const auto& curve : rest_cost.curves) write_numbers(out, curve);
+  out.end_array().member("latest_rest_cost", std::uint64_t{rest_cost.latest});
+  write_numbers(out.key("read_cost"), experience.read_cost.numbers());
+  out.member("deepest", std::uint64_t{experience.deepest}).end_object();
+}
+
 // What replaying needs beside the fields for people.
 void write_replay(json::Writer& out, const RoundReport& report) {
   write_inputs(out.key("inputs"), report.inputs);
@@ -85,6 +114,7 @@ std::string trace_header(const Session& session) {
     out.key("draft_tokens").null();
   }
   out.member("max_depth", std::uint64_t{options.max_depth});
+  if (session.inherited()) write_experience(out.key("inherited"), *session.inherited());
   return out.end_object().end_object().text();
 }
 

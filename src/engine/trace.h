@@ -23,7 +23,8 @@ struct TraceMemory {
   std::uint64_t expert_cache_bytes = 0;
 };
 
-/// The first line: who may draft, and the planner's options.
+/// The first line: who may draft, the planner's options and what it inherited. Of a session whose
+/// first round has begun, or that has none.
 std::string trace_header(const Session& session);
 
 /// `experts`: what the round asked of the store.

@@ -16,6 +16,7 @@
 namespace ft::engine {
 namespace {
 
+using speculation::Experience;
 using speculation::kMaxDraftTokens;
 using speculation::Offer;
 using speculation::RecordedRound;
@@ -53,12 +54,18 @@ class Fields {
     return checked(at(key), where(key), most);
   }
   double number(std::string_view key) const { return checked_number(at(key), where(key)); }
+  std::vector<double> numbers(std::string_view key) const { return numbers(at(key), where(key)); }
 
   static std::size_t checked(const json::Value& value, const std::string& where, std::size_t most) {
     const std::int64_t n = value.as_integer(where);
     if (n < 0 || static_cast<std::size_t>(n) > most)
       fail("{} is {}, expected 0 to {}", where, n, most);
     return static_cast<std::size_t>(n);
+  }
+  static std::vector<double> numbers(const json::Value& value, const std::string& where) {
+    std::vector<double> out;
+    for (const json::Value& number : value.as_array(where)) out.push_back(number.as_real(where));
+    return out;
   }
   static double checked_number(const json::Value& value, const std::string& where) {
     const double number = value.as_real(where);
@@ -80,6 +87,42 @@ speculation::PlanReason to_reason(const std::string& text, const std::string& wh
   fail("{} is {}, which no plan has", where, in_quotes(text));
 }
 
+Experience::Source read_learned_source(const Fields& fields) {
+  Experience::Source out;
+  const auto read = [&fields](auto& value, std::string_view key) {
+    value.set_numbers(fields.numbers(key), fields.where(key));
+  };
+  read(out.alone, "alone");
+  const std::string where = fields.where("offered");
+  const json::Array& offered = fields.array("offered");
+  if (offered.size() != out.offered.size())
+    fail("{} has {} entries, expected {}", where, offered.size(), out.offered.size());
+  for (std::size_t i = 0; i < offered.size(); ++i)
+    out.offered.at(i).set_numbers(Fields::numbers(offered[i], where), where);
+  read(out.as_tail, "as_tail");
+  read(out.draft_cost, "draft_cost");
+  out.n_asked = fields.count("n_asked", kMaxPosition);
+  out.n_as_tail = fields.count("n_as_tail", kMaxPosition);
+  return out;
+}
+
+Experience read_experience(const Fields& fields, std::size_t n_sources) {
+  Experience out;
+  const std::string where = fields.where("sources");
+  for (const json::Value& source : fields.array("sources"))
+    out.sources.push_back(read_learned_source(Fields(source, where)));
+  if (out.sources.size() != n_sources)
+    fail("{} has {} entries, expected {}", where, out.sources.size(), n_sources);
+  speculation::ContextCosts::Numbers rest_cost;
+  for (const json::Value& curve : fields.array("rest_cost"))
+    rest_cost.curves.push_back(Fields::numbers(curve, fields.where("rest_cost")));
+  rest_cost.latest = fields.count("latest_rest_cost", kMaxPosition);
+  out.rest_cost.set_numbers(rest_cost, fields.where("rest_cost"));
+  out.read_cost.set_numbers(fields.numbers("read_cost"), fields.where("read_cost"));
+  out.deepest = fields.count("deepest", kMaxDraftTokens);
+  return out;
+}
+
 RecordedTrace read_header(const json::Value& line, const std::string& where) {
   RecordedTrace out;
   const Fields plan = Fields(line, where).object("plan");
@@ -98,6 +141,8 @@ RecordedTrace read_header(const json::Value& line, const std::string& where) {
     out.options.fixed_depth = plan.count("draft_tokens", kMaxDraftTokens);
   }
   out.options.max_depth = plan.count("max_depth", kMaxDraftTokens);
+  if (plan.find("inherited") != nullptr)
+    out.inherited = read_experience(plan.object("inherited"), out.sources.size());
   return out;
 }
 

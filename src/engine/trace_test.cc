@@ -69,6 +69,77 @@ TEST(TraceReader, ReadsAllThatThePlannerWasTold) {
   EXPECT_EQ(round.outcome.missing_bytes, 4096);
 }
 
+/// A header with what a planner of one source inherited.
+const std::string kLearned = R"({"sources":[{"alone":[0,0,4,3.25,4,4],"offered":[[],[],[],[]],)"
+                             R"("as_tail":[],"draft_cost":[2,0,25.5,100,0,36,0,0,0,2,1.99],)"
+                             R"("n_asked":9,"n_as_tail":1}],"rest_cost":[[],[1,80,20,5,-1,4]],)"
+                             R"("latest_rest_cost":1,"read_cost":[3,-0.5,2,4096,4096,70],)"
+                             R"("deepest":6})";
+
+std::string header_with(const std::string& inherited) {
+  return R"({"plan":{"sources":["mtp"],"draft_tokens":null,"max_depth":16,"inherited":)" +
+         inherited + "}}\n";
+}
+
+TEST(TraceReader, ReadsWhatThePlannerInherited) {
+  EXPECT_FALSE(parse_trace(kHeader, "t").inherited);
+  const auto trace = parse_trace(header_with(kLearned), "t");
+  ASSERT_TRUE(trace.inherited);
+  const speculation::Experience& learned = *trace.inherited;
+  ASSERT_EQ(learned.sources.size(), 1U);
+  EXPECT_EQ(learned.sources[0].alone.numbers(), (std::vector<double>{0, 0, 4, 3.25, 4, 4}));
+  EXPECT_EQ(learned.sources[0].n_asked, 9U);
+  EXPECT_EQ(learned.sources[0].n_as_tail, 1U);
+  EXPECT_EQ(learned.sources[0].draft_cost.n_observed(), 2U);
+  EXPECT_EQ(learned.rest_cost.numbers().curves.size(), 2U);
+  EXPECT_EQ(learned.rest_cost.latest().predict(2), 120);
+  EXPECT_EQ(learned.read_cost.numbers(), (std::vector<double>{3, -0.5, 2, 4096, 4096, 70}));
+  EXPECT_EQ(learned.deepest, 6U);
+}
+
+TEST(TraceReader, RefusesWhatNoPlannerCanHaveLearned) {
+  std::string list;
+  for (std::size_t i = 0; i < 400; ++i) list += "1,";
+  const std::vector<std::pair<std::string, std::string>> edits = {
+      {"4,3.25,", "4,4.25,"},  // more hits than trials
+      {"4,4],", "4,5],"},      // more offers than calls
+      {"3.25", "-3.25"},
+      {"3.25", "1e31"},
+      {"3.25", "null"},
+      {"3.25", "\"3\""},
+      {"[0,0,4", "[0,0," + list + "4"},  // more positions than there are
+      {"[[],[],[],[]]", "[[],[],[]]"},
+      {"[[],[],[],[]]", "[[],[],[],[-1]]"},
+      {"[[],[],[],[]]", "[[],[],[],1]"},
+      {"[2,0,25.5", "[0,0,25.5"},  // a cost that nobody measured
+      {"[2,0,25.5", "[2.5,0,25.5"},
+      {"[2,0,25.5", "[-2,0,25.5"},
+      {"[2,0,25.5", "[2e9,0,25.5"},
+      {"2,1.99]", "2,1.99,1.5]"},  // three halves more than the line
+      {"\"n_asked\":9", "\"n_asked\":-9"},
+      {"\"n_asked\":9,", ""},
+      {"[[],[1,", "[[1,"},
+      {"\"latest_rest_cost\":1", "\"latest_rest_cost\":0"},  // it has no measurement
+      {"\"latest_rest_cost\":1", "\"latest_rest_cost\":2"},
+      {"[1,80", "[1,-1e31"},
+      {"-0.5,2,4096", "-0.5,2,-4096"},
+      {"[3,-0.5", "[" + list + "-0.5"},
+      {"\"deepest\":6", "\"deepest\":65"},
+      {"{\"sources\":[{", "{\"sources\":[{},{"}};
+  for (const auto& [what, by] : edits) {
+    std::string changed = kLearned;
+    const std::size_t at = changed.find(what);
+    ASSERT_NE(at, std::string::npos) << what;
+    changed.replace(at, what.size(), by);
+    EXPECT_THAT(error_of(header_with(changed)), HasSubstr("t line 1: plan: inherited"))
+        << what << " " << by;
+  }
+  EXPECT_THAT(error_of(header_with("[]")), HasSubstr("t line 1: plan: inherited"));
+  EXPECT_THAT(error_of(R"({"plan":{"sources":[],"draft_tokens":null,"max_depth":16,"inherited":)" +
+                       kLearned + "}}"),
+              HasSubstr("has 1 entries, expected 0"));
+}
+
 TEST(TraceReader, BoundsWhatATraceMayAskFor) {
   const auto header_of = [](std::size_t n, const auto& name_of) {
     std::string names;

@@ -1,6 +1,7 @@
 #include "speculation/acceptance_history.h"
 
 #include "base/error.h"
+#include "speculation/number_list.h"
 
 #include <algorithm>
 #include <cmath>
@@ -92,6 +93,33 @@ std::vector<AcceptanceHistory::Estimate> AcceptanceHistory::estimate(std::size_t
     estimates.push_back(last);
   }
   return estimates;
+}
+
+template <typename Numbers>
+void AcceptanceHistory::each_field(Numbers& numbers) {
+  numbers.amount(better_);
+  numbers.amount(worse_);
+  for (std::size_t i = 1; i < counts_.size(); ++i) {
+    Counts& counts = counts_.at(i);
+    for (double* sum : {&counts.trials, &counts.hits, &counts.calls, &counts.offers})
+      numbers.amount(*sum);
+  }
+}
+
+std::vector<double> AcceptanceHistory::numbers() const {
+  NumberWriter out;
+  AcceptanceHistory(*this).each_field(out);
+  return out.take();
+}
+
+void AcceptanceHistory::set_numbers(std::span<const double> numbers, std::string_view where) {
+  NumberReader in(numbers, where);
+  each_field(in);
+  in.end();
+  const auto is_possible = [](const Counts& counts) {
+    return counts.hits <= counts.trials && counts.offers <= counts.calls;
+  };
+  if (!std::ranges::all_of(counts_, is_possible)) fail("{} counts more hits than trials", where);
 }
 
 }  // namespace ft::speculation

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace ft::speculation {
@@ -31,6 +33,11 @@ class AcceptanceHistory {
   std::vector<Estimate> estimate(std::size_t n) const { return estimate(n, Prior{}); }
   std::vector<Estimate> estimate(std::size_t n, Prior prior) const;
 
+  /// All that it is made of, see number_list.h.
+  std::vector<double> numbers() const;
+  /// Makes this the history that has these numbers. Throws InvalidInput naming `where` if none has.
+  void set_numbers(std::span<const double> numbers, std::string_view where);
+
  private:
   struct Counts {
     double trials = 0;
@@ -40,6 +47,8 @@ class AcceptanceHistory {
   };
   void keep(double n_rounds);
   void notice_change(const std::vector<Estimate>& expected, std::size_t accepted);
+  template <typename Numbers>
+  void each_field(Numbers& numbers);
 
   std::array<Counts, kMaxDraftTokens + 1> counts_{};
   // Evidence (natural logarithm of a likelihood ratio) that drafts do better, or worse, than the

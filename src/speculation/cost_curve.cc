@@ -1,5 +1,8 @@
 #include "speculation/cost_curve.h"
 
+#include "base/error.h"
+#include "speculation/number_list.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -135,6 +138,33 @@ CostCurve CostCurve::young() const {
   return out;
 }
 
+template <typename Numbers>
+void CostCurve::each_field(Numbers& numbers) {
+  numbers.count(n_observed_);
+  for (double* x : {&at_0_, &slope_, &var_at_0_, &covariance_, &var_slope_}) numbers.real(*x);
+  for (std::size_t n = 0; n < count_.size(); ++n) {
+    numbers.count(count_.at(n));
+    numbers.amount(known_.at(n));
+    numbers.real(excess_.at(n));
+  }
+}
+
+std::vector<double> CostCurve::numbers() const {
+  NumberWriter out;
+  CostCurve(*this).each_field(out);
+  return out.take();
+}
+
+void CostCurve::set_numbers(std::span<const double> numbers, std::string_view where) {
+  NumberReader in(numbers, where);
+  each_field(in);
+  in.end();
+  const auto is_share = [](double excess) { return std::abs(excess) <= 1; };
+  if (!std::ranges::all_of(excess_, is_share))
+    fail("{} is further off its line than costs are", where);
+  if (n_observed_ == 0 && !numbers.empty()) fail("{} tells costs that nobody measured", where);
+}
+
 void ForwardCosts::observe(std::size_t n_rows, double forward_us) {
   if (n_rows >= widths_.size()) return;
   forward_us = std::max(forward_us, kLeastUs);
@@ -176,6 +206,27 @@ ContextCosts ContextCosts::young() const {
   ContextCosts out = *this;
   for (CostCurve& curve : out.curves_) curve = curve.young();
   return out;
+}
+
+ContextCosts::Numbers ContextCosts::numbers() const {
+  Numbers out{.curves = {}, .latest = latest_};
+  for (const CostCurve& curve : curves_) out.curves.push_back(curve.numbers());
+  return out;
+}
+
+void ContextCosts::set_numbers(const Numbers& numbers, std::string_view where) {
+  constexpr std::size_t kMostOctaves = 64;
+  if (numbers.curves.size() > kMostOctaves)
+    fail("{} has {} curves, expected at most {}", where, numbers.curves.size(), kMostOctaves);
+  curves_.clear();
+  for (const std::vector<double>& curve : numbers.curves) {
+    curves_.push_back(none_);
+    curves_.back().set_numbers(curve, where);
+  }
+  latest_ = numbers.latest;
+  const bool has_latest = latest_ < curves_.size() && !curves_[latest_].is_empty();
+  if (!has_latest && !(curves_.empty() && latest_ == 0))
+    fail("{} has no curve {}, which is the latest", where, latest_);
 }
 
 const CostCurve& ContextCosts::at(std::size_t context) const {

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace ft::speculation {
@@ -37,12 +39,19 @@ class CostCurve {
   /// The same values, of a place where they may differ: the next measurements count for more.
   CostCurve young() const;
 
+  /// All that it is made of but the prior, see number_list.h.
+  std::vector<double> numbers() const;
+  /// Makes this the curve that has these numbers. Throws InvalidInput naming `where` if none has.
+  void set_numbers(std::span<const double> numbers, std::string_view where);
+
  private:
   void start(double n, double cost_us);
   void drift();
   void correct(double n, double cost_us);
   double line(double n) const;
   double variance(double n) const;
+  template <typename Numbers>
+  void each_field(Numbers& numbers);
 
   Prior prior_;
   std::array<std::uint32_t, kMaxDraftTokens + 2> count_{};
@@ -90,6 +99,16 @@ class ContextCosts {
   const CostCurve& at(std::size_t context) const;
   /// Of the context that was measured last.
   const CostCurve& latest() const { return is_empty() ? none_ : curves_[latest_]; }
+
+  /// All that it is made of but the prior: the numbers of each curve.
+  struct Numbers {
+    std::vector<std::vector<double>> curves;  // by octave
+    std::size_t latest = 0;                   // index of the one measured last
+  };
+  Numbers numbers() const;
+  /// Makes these the costs that have these numbers. Throws InvalidInput naming `where` if none
+  /// have.
+  void set_numbers(const Numbers& numbers, std::string_view where);
 
  private:
   CostCurve none_;

@@ -1,5 +1,7 @@
 #include "speculation/read_costs.h"
 
+#include "speculation/number_list.h"
+
 #include <algorithm>
 
 namespace ft::speculation {
@@ -79,6 +81,36 @@ double ReadCosts::stall_us(std::size_t n_rows, double believed_bytes) const {
 
 double ReadCosts::us_per_byte(std::size_t n_rows) const {
   return ratio(blended(n_rows, &Sums::stall_us), blended(n_rows, &Sums::read_bytes), 0);
+}
+
+template <typename Numbers>
+void ReadCosts::each_field(Numbers& numbers) {
+  // Means that are 0 are as good as none.
+  mean_bytes_.resize(kMaxDraftTokens + 1);
+  const auto each_sum = [&numbers](Sums& sums) {
+    for (double* sum : {&sums.predicted_bytes, &sums.read_bytes, &sums.stall_us})
+      numbers.amount(*sum);
+  };
+  numbers.count(n_predictions_);
+  numbers.real(products_);
+  numbers.real(squares_);
+  each_sum(all_);
+  for (std::size_t n_rows = 1; n_rows < sums_.size(); ++n_rows) {
+    numbers.amount(mean_bytes_.at(n_rows - 1));
+    each_sum(sums_.at(n_rows));
+  }
+}
+
+std::vector<double> ReadCosts::numbers() const {
+  NumberWriter out;
+  ReadCosts(*this).each_field(out);
+  return out.take();
+}
+
+void ReadCosts::set_numbers(std::span<const double> numbers, std::string_view where) {
+  NumberReader in(numbers, where);
+  each_field(in);
+  in.end();
 }
 
 }  // namespace ft::speculation

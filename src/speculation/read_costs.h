@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace ft::speculation {
@@ -27,6 +28,13 @@ class ReadCosts {
   /// The wait for so many believed bytes; 0 before anything was read.
   double stall_us(std::size_t n_rows, double believed_bytes) const;
 
+  /// All that it is made of, see number_list.h; of the predictions those that a round can be asked
+  /// for, at most kMaxDraftTokens + 1.
+  std::vector<double> numbers() const;
+  /// Makes these the costs that have these numbers. Throws InvalidInput naming `where` if none
+  /// have.
+  void set_numbers(std::span<const double> numbers, std::string_view where);
+
  private:
   struct Sums {
     double predicted_bytes = 0;
@@ -38,6 +46,9 @@ class ReadCosts {
   double blended(std::size_t n_rows, double Sums::*sum) const {
     return sums_.at(n_rows).*sum + kSharedWeight * (all_.*sum);
   }
+
+  template <typename Numbers>
+  void each_field(Numbers& numbers);
 
   // A width stands for itself by as much as it weighs against this share of all widths.
   static constexpr double kSharedWeight = 0.15;

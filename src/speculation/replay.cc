@@ -33,8 +33,12 @@ std::string describe(const RoundPlan& plan, const std::vector<std::string>& sour
                      plan.predicted_us);
 }
 
+RoundPlanner RecordedTrace::planner() const {
+  return inherited ? RoundPlanner(*inherited, options) : RoundPlanner(sources.size(), options);
+}
+
 std::optional<PlanDifference> find_difference(const RecordedTrace& trace) {
-  RoundPlanner planner(trace.sources.size(), trace.options);
+  RoundPlanner planner = trace.planner();
   for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
     const RecordedRound& round = trace.rounds[i];
     const RoundPlan plan = planner.plan(round.inputs());

@@ -33,7 +33,11 @@ struct RecordedRound {
 struct RecordedTrace {
   std::vector<std::string> sources;
   PlannerOptions options;
+  std::optional<Experience> inherited;  // of as many sources; none: the planner started anew
   std::vector<RecordedRound> rounds;
+
+  /// As it was before the first round.
+  RoundPlanner planner() const;
 };
 
 struct PlanDifference {
@@ -42,8 +46,9 @@ struct PlanDifference {
   std::string recomputed;
 };
 
-/// A planner that starts anew is given what the recorded one was given. The first round in which it
-/// chooses something else, or for another reason, or predicts another time or number of tokens.
+/// A planner that starts as the recorded one did is given what that one was given. The first round
+/// in which it chooses something else, or for another reason, or predicts another time or number of
+/// tokens.
 std::optional<PlanDifference> find_difference(const RecordedTrace& trace);
 
 /// "mtp 3, ngram 2: best, 1.93 tokens in 1043.2 us".

@@ -1,6 +1,8 @@
 // What the planner knows of a machine and a text: the cost of a forward and what is accepted.
 #include "speculation/round_planner.h"
 
+#include <cstdint>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -155,6 +157,51 @@ TEST(AcceptanceHistory, ForgetsWhenARunOfOutcomesIsNextToImpossible) {
   for (int i = 0; i < 100; ++i) history.observe(1, 1, 1);
   for (int i = 0; i < 5; ++i) history.observe(1, 1, 0);
   EXPECT_LT(history.estimate(1)[0].accepted, 0.5) << "counts alone would say 0.7";
+}
+
+// What is made of numbers again goes on as what they were taken of.
+struct Learned {
+  ContextCosts costs{kPrior};
+  ReadCosts reads;
+  AcceptanceHistory history;
+
+  void learn(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    for (int i = 0; i < 100; ++i) {
+      const std::size_t n = 1 + below(12);
+      costs.observe(below(3000), n, static_cast<double>(500 + below(1000)) / 3);
+      const std::vector<double> predicted(17, static_cast<double>(below(5000)) / 7);
+      reads.observe(predicted, n, static_cast<double>(below(5000)), static_cast<double>(below(99)));
+      const std::size_t drafted = below(n + 1);
+      history.observe(n, drafted, below(drafted + 1));
+    }
+  }
+  std::vector<std::vector<double>> numbers() const {
+    std::vector<std::vector<double>> out = costs.numbers().curves;
+    out.push_back({static_cast<double>(costs.numbers().latest)});
+    out.push_back(reads.numbers());
+    out.push_back(history.numbers());
+    return out;
+  }
+};
+
+TEST(Numbers, MakeTheSameAgain) {
+  Learned first;
+  first.learn(1);
+  Learned second;
+  second.costs.set_numbers(first.costs.numbers(), "costs");
+  second.reads.set_numbers(first.reads.numbers(), "reads");
+  second.history.set_numbers(first.history.numbers(), "history");
+  EXPECT_EQ(second.numbers(), first.numbers());
+  first.learn(2);
+  second.learn(2);
+  EXPECT_EQ(second.numbers(), first.numbers());
+}
+
+TEST(Numbers, OfNothingAreNone) {
+  const Learned nothing;
+  EXPECT_EQ(nothing.numbers(), (std::vector<std::vector<double>>{{0}, {}, {}}));
 }
 
 }  // namespace

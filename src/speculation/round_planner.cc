@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ft::speculation {
 namespace {
@@ -36,6 +37,8 @@ constexpr double kFarBetter = 1.15;
 constexpr std::uint64_t kFarInterval = 64;
 constexpr double kRegretBudget = 0.006;
 constexpr double kRegretAllowance = 2;
+// Of the allowance, where first trials were made before.
+constexpr double kSpent = 1;
 constexpr std::size_t kTrials = 4;
 // What a single probe is charged, in rounds without drafts: the rest is taken for cold memory.
 constexpr double kMaxRegret = 1.5;
@@ -60,14 +63,18 @@ std::optional<double> missing_bytes(const PlanInputs& inputs, std::size_t n_draf
 }  // namespace
 
 RoundPlanner::RoundPlanner(std::size_t n_sources, PlannerOptions options)
-    : options_(options),
-      sources_(n_sources),
-      rest_cost_(kForwardPrior),
-      hindsight_(options.max_depth) {
+    : options_(options), last_use_(n_sources), hindsight_(options.max_depth) {
+  known_.sources.resize(n_sources);
   const std::size_t deepest = std::max(options_.max_depth, options_.fixed_depth.value_or(0));
   if (deepest > kMaxDraftTokens) {
     fail("draft length is {}, expected 0 ... {}", deepest, kMaxDraftTokens);
   }
+}
+
+RoundPlanner::RoundPlanner(Experience inherited, PlannerOptions options)
+    : RoundPlanner(inherited.sources.size(), options) {
+  known_ = std::move(inherited);
+  regret_ = kSpent;
 }
 
 std::size_t RoundPlanner::Choice::depth() const {
@@ -82,20 +89,20 @@ bool RoundPlanner::Choice::is_of(std::size_t source) const {
 }
 
 RoundPlan RoundPlanner::plan(const PlanInputs& inputs) const {
-  const std::vector<double> believed = read_cost_.believed(inputs.missing_bytes);
+  const std::vector<double> believed = known_.read_cost.believed(inputs.missing_bytes);
   PlanInputs believable = inputs;
   believable.missing_bytes = believed;
   RoundPlan plan = choose(believable);
   plan.missing_bytes = missing_bytes(inputs, plan.depth());
   plan.all_missing_bytes.assign(inputs.missing_bytes.begin(), inputs.missing_bytes.end());
-  if (!options_.fixed_depth && rest_cost_.latest().n_observed(1) >= kBaselineRounds)
+  if (!options_.fixed_depth && known_.rest_cost.latest().n_observed(1) >= kBaselineRounds)
     plan.fixed = fixed_prices(believable);
   return plan;
 }
 
 std::vector<RoundPlan::Price> RoundPlanner::fixed_prices(const PlanInputs& inputs) const {
   std::vector<RoundPlan::Price> out = {{1, rest_us(inputs, 0)}};
-  for (std::size_t source = 0; source < sources_.size(); ++source) {
+  for (std::size_t source = 0; source < n_sources(); ++source) {
     const std::vector<Choice> choices =
         price(inputs, source, std::min(inputs.max_drafts, options_.max_depth));
     for (std::size_t depth = 1; depth <= options_.max_depth; ++depth) {
@@ -107,17 +114,18 @@ std::vector<RoundPlan::Price> RoundPlanner::fixed_prices(const PlanInputs& input
 }
 
 RoundPlan RoundPlanner::choose(const PlanInputs& inputs) const {
-  const std::size_t reach = std::max(kFirstReach, 2 * deepest_);
+  const std::size_t reach = std::max(kFirstReach, 2 * known_.deepest);
   const std::size_t limit = std::min(
       inputs.max_drafts, options_.fixed_depth.value_or(std::min(options_.max_depth, reach)));
   const auto nothing = [&](PlanReason reason) {
     return as_plan(inputs, draft_nothing(inputs), reason);
   };
-  if (sources_.empty()) return nothing(PlanReason::kNoSource);
+  if (known_.sources.empty()) return nothing(PlanReason::kNoSource);
   const Range depths{options_.fixed_depth ? limit : 0, limit};
   if (!options_.fixed_depth) {
     if (limit == 0) return nothing(PlanReason::kNoRoom);
-    if (rest_cost_.latest().n_observed(1) < kBaselineRounds) return nothing(PlanReason::kBaseline);
+    if (known_.rest_cost.latest().n_observed(1) < kBaselineRounds)
+      return nothing(PlanReason::kBaseline);
   }
   Choice chosen = best_choice(inputs, depths);
   PlanReason reason = options_.fixed_depth ? PlanReason::kFixed : PlanReason::kBest;
@@ -142,8 +150,8 @@ RoundPlan RoundPlanner::as_plan(const PlanInputs& inputs,
                                 PlanReason reason) const {
   return {.parts = {choice.parts.begin(), choice.parts.end()},
           .expected_tokens = choice.tokens,
-          .predicted_us = rest_cost_.is_empty() ? 0 : choice.cost_us,
-          .baseline_us = rest_cost_.is_empty() ? 0 : rest_us(inputs, 0),
+          .predicted_us = known_.rest_cost.is_empty() ? 0 : choice.cost_us,
+          .baseline_us = known_.rest_cost.is_empty() ? 0 : rest_us(inputs, 0),
           .context = inputs.context,
           .reason = reason};
 }
@@ -161,22 +169,22 @@ RoundPlanner::Choice RoundPlanner::draft_nothing(const PlanInputs& inputs) const
 }
 
 double RoundPlanner::doubt_us(const PlanInputs& inputs, std::size_t n_drafts) const {
-  if (rest_cost_.is_empty()) return 0;
-  const CostCurve& costs = rest_cost_.at(inputs.context);
+  if (known_.rest_cost.is_empty()) return 0;
+  const CostCurve& costs = known_.rest_cost.at(inputs.context);
   return costs.predict(n_drafts + 1) * costs.doubt(n_drafts + 1);
 }
 
 double RoundPlanner::rest_us(const PlanInputs& inputs, std::size_t n_drafts) const {
-  if (rest_cost_.is_empty()) return 1 + kForwardPrior.slope * static_cast<double>(n_drafts);
-  const double compute_us = rest_cost_.at(inputs.context).predict(n_drafts + 1);
+  if (known_.rest_cost.is_empty()) return 1 + kForwardPrior.slope * static_cast<double>(n_drafts);
+  const double compute_us = known_.rest_cost.at(inputs.context).predict(n_drafts + 1);
   const std::optional<double> bytes = missing_bytes(inputs, n_drafts);
-  return compute_us + (bytes ? read_cost_.stall_us(n_drafts + 1, *bytes) : 0);
+  return compute_us + (bytes ? known_.read_cost.stall_us(n_drafts + 1, *bytes) : 0);
 }
 
 double RoundPlanner::draft_us(const PlanInputs& inputs,
                               std::size_t source,
                               std::size_t n_drafts) const {
-  const CostCurve& cost = sources_.at(source).draft_cost;
+  const CostCurve& cost = known_.sources.at(source).draft_cost;
   // Who tells its drafts beforehand has them.
   if (cost.is_empty() && offer_of(inputs, source)) return 0;
   const double prior_us = rest_us(inputs, 0) * kPriorDraftCost * static_cast<double>(n_drafts);
@@ -189,7 +197,7 @@ double RoundPlanner::draft_us(const PlanInputs& inputs,
 std::vector<RoundPlanner::Choice> RoundPlanner::price(const PlanInputs& inputs,
                                                       std::size_t source,
                                                       std::size_t max_depth) const {
-  const Source& from = sources_.at(source);
+  const Experience::Source& from = known_.sources.at(source);
   const std::optional<Offer> offer = offer_of(inputs, source);
   std::vector<Choice> choices;
   choices.reserve(max_depth + 1);
@@ -235,7 +243,7 @@ RoundPlanner::Choice RoundPlanner::best_depth(const PlanInputs& inputs,
 // The same over all sources; ties to the lower one.
 RoundPlanner::Choice RoundPlanner::best_choice(const PlanInputs& inputs, Range depths) const {
   std::optional<Choice> best;
-  for (std::size_t source = 0; source < sources_.size(); ++source) {
+  for (std::size_t source = 0; source < n_sources(); ++source) {
     const Choice other = best_depth(inputs, source, depths);
     if (depths.min > 0 && other.parts.empty()) continue;
     if (!best || other.hoped_rate() > best->hoped_rate()) best = other;
@@ -252,7 +260,7 @@ RoundPlanner::Choice RoundPlanner::with_tail(const PlanInputs& inputs,
   const std::size_t n_head = head.depth();
   const Choice shorter = price(inputs, head.parts.front().source, n_head - 1).back();
   double reached = head.tokens - shorter.tokens;  // probability that all of the head stands
-  const Source& from = sources_.at(tail);
+  const Experience::Source& from = known_.sources.at(tail);
   const AcceptanceHistory::Prior prior{from.alone.estimate(1).front().accepted, kTailPrior};
   Choice best;
   Choice next = head;
@@ -272,12 +280,12 @@ RoundPlanner::Choice RoundPlanner::with_tail(const PlanInputs& inputs,
 std::optional<RoundPlanner::Choice> RoundPlanner::best_pair(const PlanInputs& inputs,
                                                             Range depths) const {
   std::optional<Choice> best;
-  for (std::size_t head = 0; head < sources_.size(); ++head) {
+  for (std::size_t head = 0; head < n_sources(); ++head) {
     const std::optional<Offer> offer = offer_of(inputs, head);
     if (!offer || offer->n_tokens == 0) continue;
     const std::vector<Choice> heads = price(inputs, head, depths.max);
     const std::size_t best_head = best_depth(inputs, head, {1, depths.max}).depth();
-    for (std::size_t tail = 0; tail < sources_.size(); ++tail) {
+    for (std::size_t tail = 0; tail < n_sources(); ++tail) {
       if (offer_of(inputs, tail)) continue;
       for (const std::size_t n_head : {best_head, heads.size() - 1}) {
         if (n_head == 0 || n_head >= depths.max) continue;
@@ -302,7 +310,7 @@ std::optional<RoundPlanner::Choice> RoundPlanner::neighbour(const PlanInputs& in
   if (chosen.parts.size() != 1) return std::nullopt;
   const RoundPlan::Part& part = chosen.parts.front();
   const std::vector<Choice> choices = price(inputs, part.source, depths.max);
-  const auto& last_asked = sources_[part.source].last_asked;
+  const auto& last_asked = last_use_[part.source].by_depth;
   const std::size_t above = part.depth + 1;
   const std::size_t below = part.depth - 1;
   const bool has_above = above < choices.size();
@@ -337,10 +345,6 @@ bool RoundPlanner::Candidates::is_affordable(const Choice& choice) const {
   return std::clamp(regret, 0.0, 1.0) <= budget;
 }
 
-const RoundPlanner::Source& RoundPlanner::tail_of(const Choice& pair) const {
-  return sources_[pair.parts.back().source];
-}
-
 // A probe that went well, once more; then pairs and sources that were not asked often enough.
 std::optional<RoundPlanner::Choice> RoundPlanner::first_trial(const PlanInputs& inputs,
                                                               const Candidates& candidates,
@@ -351,10 +355,12 @@ std::optional<RoundPlanner::Choice> RoundPlanner::first_trial(const PlanInputs& 
     if (!again.parts.empty() && candidates.is_affordable(again)) return again;
   }
   const std::optional<Choice>& pair = candidates.pair;
-  if (pair && tail_of(*pair).n_as_tail < kTrials && candidates.is_affordable(*pair)) return pair;
+  if (pair && known_.sources[pair->parts.back().source].n_as_tail < kTrials &&
+      candidates.is_affordable(*pair))
+    return pair;
   const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
-  for (std::size_t source = 0; source < sources_.size(); ++source) {
-    if (chosen.is_of(source) || sources_[source].n_asked >= kTrials) continue;
+  for (std::size_t source = 0; source < n_sources(); ++source) {
+    if (chosen.is_of(source) || known_.sources[source].n_asked >= kTrials) continue;
     const Choice trial = best_depth(inputs, source, drafting);
     if (!trial.parts.empty() && candidates.is_affordable(trial)) return trial;
   }
@@ -367,9 +373,9 @@ std::optional<RoundPlanner::Choice> RoundPlanner::youngest(const PlanInputs& inp
                                                            Range depths) const {
   if (candidates.budget < 0) return std::nullopt;
   const auto is_young = [&](std::size_t n_drafts) {
-    return rest_cost_.at(inputs.context).n_observed(n_drafts + 1) < kTrials;
+    return known_.rest_cost.at(inputs.context).n_observed(n_drafts + 1) < kTrials;
   };
-  const bool is_cold = rest_cost_.at(inputs.context).n_observed(1) <= kBaselineRounds;
+  const bool is_cold = known_.rest_cost.at(inputs.context).n_observed(1) <= kBaselineRounds;
   if (depths.min == 0 && n_rounds_ >= kSettling &&
       (is_cold || (is_young(0) && !is_young(candidates.chosen.depth()))))
     return draft_nothing(inputs);
@@ -395,15 +401,16 @@ std::optional<RoundPlanner::Choice> RoundPlanner::longest_waiting(const PlanInpu
   if (depths.min == 0 && chosen.depth() > 0 && n_rounds_ >= last_baseline_ + rests_for)
     consider(nothing, last_baseline_ + rests_for);
   const Range drafting{std::max<std::size_t>(depths.min, 1), depths.max};
-  for (std::size_t source = 0; source < sources_.size(); ++source) {
+  for (std::size_t source = 0; source < n_sources(); ++source) {
     if (chosen.is_of(source)) continue;
     const Choice other = best_depth(inputs, source, drafting);
     if (other.parts.empty()) continue;
-    consider(other, sources_[source].last_round);
+    consider(other, last_use_[source].at_all);
     if (depths.min == 0 && chosen.depth() == 0)
-      consider(price(inputs, source, 1).back(), sources_[source].last_asked[1]);
+      consider(price(inputs, source, 1).back(), last_use_[source].by_depth[1]);
   }
-  if (candidates.pair) consider(*candidates.pair, tail_of(*candidates.pair).last_as_tail);
+  if (const auto& pair = candidates.pair)
+    consider(*pair, last_use_[pair->parts.back().source].as_tail);
   if (candidates.next) consider(*candidates.next, last_neighbour_);
   return longest;
 }
@@ -423,14 +430,15 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
     const RoundPlan::Part& part = plan.parts[i];
     const auto [asked, drafted] = outcome.parts[i];
     if (asked == 0) continue;
-    Source& source = sources_.at(part.source);
-    source.last_round = n_rounds_;
+    Experience::Source& source = known_.sources.at(part.source);
+    LastUse& last_use = last_use_.at(part.source);
+    last_use.at_all = n_rounds_;
     if (i > 0) {
       ++source.n_as_tail;
-      source.last_as_tail = n_rounds_;
+      last_use.as_tail = n_rounds_;
     }
     ++source.n_asked;
-    source.last_asked.at(asked) = n_rounds_;
+    last_use.by_depth.at(asked) = n_rounds_;
     if (outcome.n_accepted >= n_drafted) {
       AcceptanceHistory& history = i > 0           ? source.as_tail
                                    : part.strength ? source.offered.at(*part.strength)
@@ -439,18 +447,19 @@ void RoundPlanner::record_drafts(const RoundPlan& plan, const RoundOutcome& outc
     }
     n_drafted += drafted;
   }
-  deepest_ = std::max(deepest_, n_drafted);
+  known_.deepest = std::max(known_.deepest, n_drafted);
   if (n_drafted > 0) {
     // The last one's: a head that offers its drafts takes next to no time.
-    Source& last = sources_.at(plan.parts.back().source);
+    Experience::Source& last = known_.sources.at(plan.parts.back().source);
     last.draft_cost.observe(n_drafted, static_cast<double>(outcome.draft_us));
   } else {
     last_baseline_ = n_rounds_;
   }
   const bool is_split = plan.missing_bytes.has_value();
   const auto stall_us = static_cast<double>(is_split ? outcome.stall_us : 0);
-  rest_cost_.observe(plan.context, n_drafted + 1, static_cast<double>(outcome.rest_us) - stall_us);
-  read_cost_.observe(plan.all_missing_bytes, n_drafted + 1, outcome.missing_bytes, stall_us);
+  known_.rest_cost.observe(
+      plan.context, n_drafted + 1, static_cast<double>(outcome.rest_us) - stall_us);
+  known_.read_cost.observe(plan.all_missing_bytes, n_drafted + 1, outcome.missing_bytes, stall_us);
 }
 
 void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outcome) {
@@ -460,7 +469,7 @@ void RoundPlanner::record_choice(const RoundPlan& plan, const RoundOutcome& outc
   const auto rest_us = static_cast<double>(outcome.rest_us);
   const bool is_probe = plan.reason == PlanReason::kProbe;
   const bool is_waker =
-      is_probe && !plan.parts.empty() && sources_[plan.parts.back().source].n_asked > kTrials;
+      is_probe && !plan.parts.empty() && known_.sources[plan.parts.back().source].n_asked > kTrials;
   const double bound_us = is_waker ? draft_us + plan.predicted_us : plan.predicted_us;
   const double round_us = draft_us + rest_us;
   const double cost_us = plan.predicted_us > 0 ? std::min(bound_us, round_us) : round_us;

@@ -4,11 +4,9 @@
 // text.
 #pragma once
 
-#include "speculation/acceptance_history.h"
-#include "speculation/cost_curve.h"
 #include "speculation/draft_limits.h"
+#include "speculation/experience.h"
 #include "speculation/hindsight.h"
-#include "speculation/read_costs.h"
 #include "speculation/round_plan.h"
 
 #include <array>
@@ -30,11 +28,11 @@ class RoundPlanner {
   /// Sources are numbered 0 … n_sources - 1; on ties the lower number wins. Throws InvalidInput if
   /// a depth is above kMaxDraftTokens.
   RoundPlanner(std::size_t n_sources, PlannerOptions options);
+  /// One that knows what others learned of as many sources, and need not try what they tried.
+  RoundPlanner(Experience inherited, PlannerOptions options);
 
-  /// A planner for another sequence on the same machine with the same sources: it believes what
-  /// this one knows of costs, and a little of what it knows of acceptance, and need not try what
-  /// was tried.
-  RoundPlanner successor() const;
+  /// For a planner of another sequence on the same machine with the same sources.
+  Experience experience() const { return known_.faded(); }
 
   RoundPlan plan(const PlanInputs& inputs) const;
   /// After every round, with the plan it followed.
@@ -44,16 +42,11 @@ class RoundPlanner {
   std::optional<FixedChoice> best_in_hindsight() const { return hindsight_.best(); }
 
  private:
-  struct Source {
-    AcceptanceHistory alone;
-    std::array<AcceptanceHistory, Offer::kStrengths> offered;  // by strength
-    AcceptanceHistory as_tail;
-    CostCurve draft_cost{{.slope = 1, .deviation = 0.3}};
-    std::size_t n_asked = 0;
-    std::size_t n_as_tail = 0;
-    std::uint64_t last_as_tail = 0;                               // round
-    std::uint64_t last_round = 0;                                 // it was asked in
-    std::array<std::uint64_t, kMaxDraftTokens + 1> last_asked{};  // by depth: the latest round
+  /// When a source was asked last: rounds.
+  struct LastUse {
+    std::uint64_t as_tail = 0;
+    std::uint64_t at_all = 0;
+    std::array<std::uint64_t, kMaxDraftTokens + 1> by_depth{};
   };
   // Of at most two parts: choices are made by the dozen in every round, so they do not allocate.
   class Window {
@@ -128,18 +121,16 @@ class RoundPlanner {
   Probe first_trial(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
   Probe youngest(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
   Probe longest_waiting(const PlanInputs& inputs, const Candidates& candidates, Range depths) const;
-  const Source& tail_of(const Choice& pair) const;
+  std::size_t n_sources() const noexcept { return known_.sources.size(); }
   void record_drafts(const RoundPlan& plan, const RoundOutcome& outcome);
   void record_choice(const RoundPlan& plan, const RoundOutcome& outcome);
 
   PlannerOptions options_;
-  std::vector<Source> sources_;
-  ContextCosts rest_cost_;  // by rows of the forward; without waiting where reads are predicted
-  ReadCosts read_cost_;
+  Experience known_;
+  std::vector<LastUse> last_use_;  // by source
   // Of the latest choice that no offer decided. retry: a probe that went well is repeated at once.
   std::optional<RoundPlan::Part> held_;
   std::optional<RoundPlan::Part> retry_;
-  std::size_t deepest_ = 0;  // drafts of a round so far
   std::uint64_t n_rounds_ = 0;
   std::uint64_t last_probe_ = 0;
   std::uint64_t last_neighbour_ = 0;  // probe of the held source at another depth

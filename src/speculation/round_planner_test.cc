@@ -483,7 +483,7 @@ TEST(RoundPlanner, ASuccessorNeedNotTryWhatWasTried) {
     const World world = one_source(0.3, acceptance);
     RoundPlanner first(1, {});
     Simulation(world, 1).run(first, 200);
-    RoundPlanner next = first.successor();
+    RoundPlanner next(first.experience(), {});
     const Total total = Simulation(world, 2).run_rounds(next, 100);
     if (acceptance > 0) {
       EXPECT_GE(total.n_drafting, 98u);
