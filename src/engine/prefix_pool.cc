@@ -74,8 +74,11 @@ void PrefixPool::begin(Session& session, TokenSpan prompt) {
 }
 
 void PrefixPool::go_on(Session& session, TokenSpan prompt, std::size_t i) {
-  const std::size_t n_lost = resting_[i].n_fed - n_usable(resting_[i], prompt);
-  if (n_lost < kLeastPrefix || (i == 0 && !has_place())) {
+  const std::size_t n = n_usable(resting_[i], prompt);
+  const bool is_continued = resting_[i].n_fed - n < kLeastPrefix;
+  // Of equals the one that dies anyway: nothing is to be copied.
+  if (!is_continued && !has_place() && n_usable(resting_.front(), prompt) == n) i = 0;
+  if (is_continued || (i == 0 && !has_place())) {
     SessionState own = std::move(resting_[i]);
     resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
     session.begin(prompt, std::move(own));

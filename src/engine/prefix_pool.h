@@ -22,7 +22,11 @@ class PrefixOwner {
 };
 
 /// Sessions at work and at rest are never more than there are places: memory was planned for so
-/// many caches. Whoever needs a place takes that of the session that rests longest.
+/// many caches. Whoever needs a place takes that of the session whose own tokens were used least
+/// recently, which is the one that rests longest: a branch carries the beginning that it shares, so
+/// its use keeps that alive in the branch, and says nothing of what the session alone has. (To
+/// count a branch as a use of all of the session would keep a beginning twice, and cost a
+/// conversation its place.)
 class PrefixPool {
  public:
   /// A shorter beginning is not worth a copy.

@@ -145,6 +145,36 @@ TEST(PrefixPool, ABranchTakesACopyWhileThereIsAPlace) {
   expect.run(request(c), 99);
 }
 
+// Its branches carry it, so it is there as long as one of them is.
+TEST(PrefixPool, ASharedBeginningStaysAsLongAsItIsUsed) {
+  for (const std::size_t n_sessions : {2U, 3U}) {
+    const auto engine = open_fake(n_sessions, true);
+    Expectation expect(*engine);
+    const std::vector<Token> system = text(100, 1);
+    expect.run(request(system), 0);
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      expect.run(request(joined(system, {static_cast<Token>(i), 1, 2})), 99);
+      for (std::uint64_t j = 1; j < n_sessions; ++j)
+        expect.run(request(text(100, 100 * (i + 1) + j)), 0);
+    }
+  }
+}
+
+// As many conversations go on as there are places, though all branch from the same session.
+TEST(PrefixPool, ASharedBeginningTakesNoPlaceFromWhatBranchesFromIt) {
+  const auto engine = open_fake(4, true);
+  Expectation expect(*engine);
+  const std::vector<Token> system = text(100, 1);
+  expect.run(request(system), 0);
+  std::vector<std::vector<Token>> conversations;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const std::vector<Token> prompt = joined(system, text(50, 10 + i));
+    conversations.push_back(joined(prompt, expect.run(request(prompt), 99).ids));
+  }
+  for (const std::vector<Token>& conversation : conversations)
+    expect.run(request(joined(conversation, {1, 2, 3})), conversation.size() - 1);
+}
+
 TEST(PrefixPool, WithOnePlaceABranchTakesIt) {
   const auto engine = open_fake(1, true);
   Expectation expect(*engine);
@@ -296,6 +326,25 @@ TEST(PrefixPool, KeepsNoMoreSessionsThanThereArePlaces) {
   EXPECT_EQ(pool.n_resting(), 1U);
   pool.remove(first);
   pool.remove(second);
+}
+
+TEST(PrefixPool, OfEqualsTheOneThatDiesIsTakenAndNothingIsCopied) {
+  EngineCore core(fake_parts(2, true));
+  PrefixPool& pool = core.prefixes();
+  const std::vector<Token> system = text(40, 1);
+  std::vector<const cache::KvCache*> caches;
+  for (const std::size_t n_more : {60U, 30U}) {
+    Session session(core, {});
+    pool.begin_empty(session, joined(system, text(n_more, n_more)));
+    session.prefill(system.size() + n_more, {});
+    caches.push_back(&session.cache());
+    pool.rest(session);
+  }
+  Session branch(core, {});
+  pool.begin(branch, joined(system, text(30, 3)));
+  EXPECT_EQ(&branch.cache(), caches.front());
+  EXPECT_EQ(branch.n_unfed(), 31U);
+  EXPECT_EQ(pool.n_resting(), 1U);
 }
 
 foretoken::GenerationRequest random_request(std::mt19937_64& random,
