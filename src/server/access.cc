@@ -71,10 +71,11 @@ std::optional<ApiError> refuse_access(const RequestHead& head,
     given = std::string_view(head.authorization).substr(kBearer.size());
   }
   if (is_same_secret(given, options.api_key)) return std::nullopt;
-  return api_error(
-      401,
-      given.empty() ? "an API key is needed: Authorization: Bearer KEY" : "the API key is wrong",
-      "invalid_api_key");
+  return api_error(401,
+                   given.empty()
+                       ? "an API key is needed: Authorization: Bearer KEY, or X-Api-Key: KEY"
+                       : "the API key is wrong",
+                   "invalid_api_key");
 }
 
 }  // namespace ft::server

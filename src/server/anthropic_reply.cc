@@ -305,6 +305,7 @@ class AnthropicDialect final : public Dialect {
   std::string error_body(const ApiError& error, std::string_view request_id) const override {
     return error_object(error, request_id).text();
   }
+  std::string_view id_header() const override { return "Request-Id"; }
 };
 
 }  // namespace

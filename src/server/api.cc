@@ -25,34 +25,35 @@ namespace {
 
 constexpr std::string_view kPage = "/";
 constexpr std::string_view kModels = "/v1/models";
-constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
 
 struct Route {
   std::string_view path;
   std::string_view method;
   bool needs_key;
-  /// Of generations.
-  const Dialect& (*dialect)() = nullptr;
+  const Dialect& (*dialect)() = nullptr;  // nullptr: the client's own
+  bool generates = false;
 };
 constexpr std::array<Route, 11> kRoutes = {
     {{kPage, "GET", false},
      {"/health", "GET", false},
      {"/metrics", "GET", true},
      {kModels, "GET", true},
-     {"/v1/chat/completions", "POST", true, openai_chat_dialect},
-     {"/v1/completions", "POST", true, openai_completion_dialect},
-     {"/v1/responses", "POST", true, responses_dialect},
-     {kMessages, "POST", true, anthropic_dialect},
-     {kCountTokens, "POST", true},
+     {"/v1/chat/completions", "POST", true, openai_chat_dialect, true},
+     {"/v1/completions", "POST", true, openai_completion_dialect, true},
+     {"/v1/responses", "POST", true, responses_dialect, true},
+     {"/v1/messages", "POST", true, anthropic_dialect, true},
+     {kCountTokens, "POST", true, anthropic_dialect},
      {"/tokenize", "POST", true},
      {"/detokenize", "POST", true}}};
 
+bool is_below(std::string_view path, std::string_view root) {
+  return path.size() > root.size() && path.starts_with(root) && path[root.size()] == '/';
+}
+
 const Route* find_route(std::string_view path) {
   if (is_page_path(path)) path = kPage;
-  if (path.starts_with(kModels) && path.size() > kModels.size() && path[kModels.size()] == '/') {
-    path = kModels;
-  }
+  if (is_below(path, kModels)) path = kModels;
   const auto route = std::find_if(
       kRoutes.begin(), kRoutes.end(), [path](const Route& known) { return known.path == path; });
   return route == kRoutes.end() ? nullptr : &*route;
@@ -128,11 +129,15 @@ auto naming(const std::string& param, const Work& work) {
   }
 }
 
-// The dialect in which a path's errors are written.
-const Dialect& dialect_of(std::string_view path) {
-  if (path.starts_with(kMessages)) return anthropic_dialect();
-  const Route* route = find_route(path);
-  return route != nullptr && route->dialect != nullptr ? route->dialect() : openai_chat_dialect();
+// In which a client is answered: that of the API whose path it is, or below whose path; if it is
+// nobody's or everybody's, that of the API to which the client's headers belong.
+const Dialect& dialect_of(const RequestHead& head) {
+  for (const Route& route : kRoutes) {
+    const bool is_its = head.path == route.path || is_below(head.path, route.path);
+    if (is_its && route.dialect != nullptr) return route.dialect();
+  }
+  const bool is_anthropic = !head.anthropic_version.empty() || !head.api_key.empty();
+  return is_anthropic ? anthropic_dialect() : openai_chat_dialect();
 }
 
 }  // namespace
@@ -147,7 +152,9 @@ Api::Api(Backend& backend, ApiOptions options, std::shared_ptr<const Clock> cloc
 
 Headers Api::headers(const RequestHead& head) const {
   Headers out;
-  if (head.path.starts_with(kMessages)) out.emplace_back("Request-Id", head.id);
+  if (const std::string_view name = dialect_of(head).id_header(); !name.empty()) {
+    out.emplace_back(name, head.id);
+  }
   if (is_listed_origin(head, options_.access)) {
     out.emplace_back("Access-Control-Allow-Origin", head.origin);
     out.emplace_back("Access-Control-Expose-Headers", "Request-Id, Retry-After, X-Request-Id");
@@ -163,7 +170,7 @@ Response Api::finished(const RequestHead& head, Response response) {
 }
 
 Response Api::refused(const RequestHead& head, const ApiError& error) {
-  return finished(head, {error.status, dialect_of(head.path).error_body(error, head.id)});
+  return finished(head, {error.status, dialect_of(head).error_body(error, head.id)});
 }
 
 Response Api::refusal(const RequestHead& head, int status, std::string_view message) {
@@ -216,7 +223,7 @@ void Api::handle(const Request& request, Reply& reply) {
   bool has_begun = false;
   const Route* route = find_route(path);
   const std::optional<ApiError> error = error_of([&] {
-    if (route != nullptr && route->dialect != nullptr) {
+    if (route != nullptr && route->generates) {
       generate(route->dialect(), request, reply);
       return;
     }

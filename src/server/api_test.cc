@@ -12,6 +12,7 @@
 namespace ft::server {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -336,6 +337,64 @@ TEST_F(ApiTest, RoutesAndMethods) {
   EXPECT_EQ(answer(form, "{}").status, 415);
   EXPECT_EQ(post("/tokenize", R"({"content":"abc"})").find("count")->as_integer(""), 3);
   EXPECT_EQ(post("/detokenize", R"({"tokens":[0,1]})").find("content")->as_string(""), "one two");
+}
+
+// Where no path says which API it is, the client's headers do.
+TEST_F(ApiTest, ErrorsHaveTheShapeThatTheClientKnows) {
+  const auto refusal = [this](Api& api, RequestHead asked) {
+    std::optional<Response> early = api.answer_head(asked);
+    if (early) return *early;
+    reply_ = KeptReply();
+    api.handle({std::move(asked), {}}, reply_);
+    return *reply_.response;
+  };
+  Api guarded(backend_, with_key(), std::make_shared<const SteadyClock>());
+  RequestHead stranger = head("GET", "/v1/models");
+  stranger.host = "evil.example";
+  RequestHead page = head("GET", "/v1/models");
+  page.origin = "https://evil.example";
+  struct Case {
+    Api& api;
+    RequestHead head;
+    int status;
+    std::string type;  // Anthropic's
+  };
+  const std::vector<Case> cases = {
+      {api_, head("GET", "/v1/models/other"), 404, "not_found_error"},
+      {api_, head("GET", "/v1/nothing"), 404, "not_found_error"},
+      {api_, head("DELETE", "/v1/models"), 405, "invalid_request_error"},
+      {api_, head("POST", "/tokenize"), 400, "invalid_request_error"},
+      {api_, stranger, 403, "permission_error"},
+      {api_, page, 403, "permission_error"},
+      {guarded, head("GET", "/v1/models"), 401, "authentication_error"},
+      {guarded, head("GET", "/v1/nothing"), 401, "authentication_error"}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.head.method + " " + each.head.path + " " + std::to_string(each.status));
+    const Response openai = refusal(each.api, each.head);
+    EXPECT_EQ(openai.status, each.status);
+    EXPECT_THAT(openai.body, StartsWith(R"({"error":{"message":")"));
+    RequestHead versioned = each.head;
+    versioned.anthropic_version = "2023-06-01";
+    RequestHead keyed = each.head;
+    keyed.api_key = "guessed";
+    for (const RequestHead& asked : {versioned, keyed}) {
+      const Response anthropic = refusal(each.api, asked);
+      EXPECT_EQ(anthropic.status, each.status);
+      EXPECT_THAT(anthropic.body, StartsWith(R"({"type":"error","error":{"type":")" + each.type));
+      EXPECT_THAT(anthropic.headers, Contains(std::pair("Request-Id", "req-1")));
+    }
+  }
+}
+
+// It is the path that says what a client expects, whatever else it sends.
+TEST_F(ApiTest, ErrorsOfAPathOfOneApiHaveItsShape) {
+  RequestHead chat = head("POST", "/v1/chat/completions");
+  chat.api_key = "k";
+  EXPECT_THAT(answer(chat, "{").body, StartsWith(R"({"error":{"message":")"));
+  for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
+    EXPECT_THAT(answer(head("POST", path), "{").body, StartsWith(R"({"type":"error")")) << path;
+    EXPECT_THAT(answer(head("GET", path)).body, StartsWith(R"({"type":"error")")) << path;
+  }
 }
 
 TEST_F(ApiTest, ModelIsFoundUnderItsEscapedName) {

@@ -82,6 +82,8 @@ class Dialect {
                                               TokenText token_text) const = 0;
   /// The body of a response that tells of an error.
   virtual std::string error_body(const ApiError& error, std::string_view request_id) const = 0;
+  /// A header that has the request's id for clients that look nowhere else; empty: none.
+  virtual std::string_view id_header() const { return {}; }
 };
 
 /// /v1/chat/completions and /v1/completions. See openai_reply.cc.

@@ -23,6 +23,7 @@ struct RequestHead {
   std::string origin;
   std::string authorization;
   std::string api_key;  // x-api-key
+  std::string anthropic_version;
   std::string content_type;
   std::string if_none_match;
 };

@@ -42,6 +42,7 @@ RequestHead head_of(const RequestParser& parser, const std::string& own_id) {
   head.origin = text_of(fields[http::field::origin]);
   head.authorization = text_of(fields[http::field::authorization]);
   head.api_key = text_of(fields["X-Api-Key"]);
+  head.anthropic_version = text_of(fields["Anthropic-Version"]);
   head.content_type = text_of(fields[http::field::content_type]);
   head.if_none_match = text_of(fields[http::field::if_none_match]);
   return head;

@@ -41,6 +41,7 @@ const textOf = (message) => message.content.map((block) => block.text ?? '').joi
 
 async function refused(type, call) {
   const error = await refusal(type, call);
+  assert.equal(error.error.type, 'error');
   assert.equal(error.error.request_id, error.requestID);
   received.add('Anthropic.ErrorResponse', error.error, { error: ['param', 'code', 'details'] });
   return error;
@@ -240,18 +241,23 @@ test('tokens are counted as a message counts them', async () => {
 });
 
 test('models are listed and found', async () => {
+  const page = await client.models.list();
+  assert.deepEqual([page.first_id, page.last_id, page.has_more], [model, model, false]);
   const models = [];
-  for await (const one of client.models.list()) models.push(one);
+  for await (const one of page) models.push(one);
   assert.deepEqual(
     models.map(({ id }) => id),
     [model],
   );
   const one = await client.models.retrieve(model);
   assert.deepEqual(one, models[0]);
+  assert.deepEqual([one.type, one.display_name], ['model', model]);
+  assert.ok(Date.parse(one.created_at) <= Date.now());
   received.add('Anthropic.ModelInfo', one, {
     '': ['object', 'created', 'owned_by', 'max_model_len', 'meta'],
   });
-  await assert.rejects(client.models.retrieve('other'), Anthropic.NotFoundError);
+  const unknown = await refused(Anthropic.NotFoundError, client.models.retrieve('other'));
+  assert.deepEqual([unknown.type, unknown.errorCode], ['not_found_error', 'model_not_found']);
 });
 
 test('a seed repeats a message, whatever drafts it', async () => {
@@ -291,6 +297,21 @@ test('an unknown model and key have the errors of the SDK', async () => {
     stranger.messages.create({ ...greedy, messages: question }),
   );
   assert.equal(denied.type, 'authentication_error');
+});
+
+test('errors of paths that are not of this API alone are those of the SDK too', async () => {
+  const key = await refused(Anthropic.AuthenticationError, client.withOptions({ apiKey: 'guessed' }).models.list());
+  assert.equal(key.type, 'authentication_error');
+  // Without `x-api-key`, by the version alone.
+  const bearer = new Anthropic({ baseURL: url, apiKey: null, authToken: 'guessed', maxRetries: 0 });
+  await refused(Anthropic.AuthenticationError, bearer.models.list());
+  const path = await refused(Anthropic.NotFoundError, client.beta.files.list());
+  assert.equal(path.type, 'not_found_error');
+  const method = await refused(Anthropic.APIError, client.delete('/v1/models'));
+  assert.deepEqual([method.status, method.type], [405, 'invalid_request_error']);
+  const origin = { headers: { Origin: 'https://elsewhere.example' } };
+  const page = await refused(Anthropic.PermissionDeniedError, client.models.list({}, origin));
+  assert.equal(page.type, 'permission_error');
 });
 
 test('a stream that is aborted leaves the server as it was', async () => {
