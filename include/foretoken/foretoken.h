@@ -170,7 +170,8 @@ struct ModelInfo {
   std::string format;              // of the weights
   std::string hash;                // 16 hex digits that change with the weights
   std::size_t n_vocab = 0;
-  std::size_t context = 0;  // as planned
+  std::size_t context = 0;       // positions of a request, as planned
+  std::size_t max_sessions = 1;  // requests that run at once, as planned
   std::vector<Token> eos_tokens;
   std::vector<std::string> draft_sources;  // what `speculate` may name, `none` and `auto` apart
   std::string isa;

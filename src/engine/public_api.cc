@@ -187,6 +187,7 @@ ModelInfo describe(const ft::engine::EngineParts& parts) {
   info.hash = config.weights_hash;
   info.n_vocab = config.n_vocab;
   info.context = parts.context;
+  info.max_sessions = parts.max_sessions;
   info.eos_tokens = config.eos_tokens;
   info.draft_sources = ft::engine::source_names(parts);
   info.isa = parts.backend->name();
