@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import * as asked from './answers.js';
 import { refusal } from './refusal.js';
+import { cachedTokens, questions, rules } from './prefix.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -66,6 +67,26 @@ test('system prompts, blocks and turns are taken', async () => {
   ];
   for (const system of ['Answer in one sentence.', [{ type: 'text', text: 'Answer in one sentence.' }]]) {
     assert.equal(textOf(await create({ messages, system })), answer);
+  }
+});
+
+test('usage tells how much of a prompt was there already', async () => {
+  const expected = await cachedTokens(url, { 'X-Api-Key': key });
+  assert.ok(expected[1] > 50 && expected[2] > 50);
+  const options = (i) => ({ system: rules, messages: user(questions[i]), max_tokens: 4 });
+  const usages = [
+    (await create(options(0))).usage,
+    (await create(options(1))).usage,
+    (await eventsOf(options(2))).find(({ type }) => type === 'message_delta').usage,
+  ];
+  assert.deepEqual(
+    usages.map(({ cache_read_input_tokens }) => cache_read_input_tokens),
+    expected,
+  );
+  for (const [i, { input_tokens, cache_read_input_tokens }] of usages.entries()) {
+    const { system, messages } = options(i);
+    const count = await client.messages.countTokens({ model, system, messages });
+    assert.equal(input_tokens + cache_read_input_tokens, count.input_tokens);
   }
 });
 

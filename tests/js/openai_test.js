@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import OpenAI from 'openai';
 import * as asked from './answers.js';
 import { refusal } from './refusal.js';
+import { cachedTokens, questions, rules } from './prefix.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -127,6 +128,21 @@ test('a stream without usage has none, and ends with [DONE]', async () => {
   assert.equal(events.pop(), '');
   assert.equal(events.pop(), 'data: [DONE]');
   for (const event of events) assert.ok(!JSON.parse(event.slice('data: '.length)).usage);
+});
+
+test('usage tells how much of a prompt was there already', async () => {
+  const expected = await cachedTokens(url, { Authorization: `Bearer ${key}` });
+  assert.ok(expected[1] > 50 && expected[2] > 50);
+  const messages = questions.map((content) => [{ role: 'system', content: rules }, ...user(content)]);
+  const usages = [
+    (await chat({ messages: messages[0], max_tokens: 4 })).usage,
+    (await chat({ messages: messages[1], max_tokens: 4 })).usage,
+    (await chatStream({ messages: messages[2], max_tokens: 4, stream_options: { include_usage: true } })).at(-1).usage,
+  ];
+  assert.deepEqual(
+    usages.map(({ prompt_tokens_details }) => prompt_tokens_details.cached_tokens),
+    expected,
+  );
 });
 
 test("the SDK's stream helper puts the chunks together", async () => {

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import OpenAI from 'openai';
 import * as asked from './answers.js';
 import { refusal } from './refusal.js';
+import { cachedTokens, questions, rules } from './prefix.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
@@ -111,6 +112,21 @@ test('max_output_tokens leaves a response incomplete', async () => {
   assert.equal(response.usage.output_tokens, 17);
   const events = await eventsOf({ input: story, max_output_tokens: 17 });
   assert.equal(events.at(-1).type, 'response.incomplete');
+});
+
+test('usage tells how much of a prompt was there already', async () => {
+  const expected = await cachedTokens(url, { Authorization: `Bearer ${key}` });
+  assert.ok(expected[1] > 50 && expected[2] > 50);
+  const options = (i) => ({ instructions: rules, input: questions[i], max_output_tokens: 4 });
+  const usages = [
+    (await create(options(0))).usage,
+    (await create(options(1))).usage,
+    (await eventsOf(options(2))).at(-1).response.usage,
+  ];
+  assert.deepEqual(
+    usages.map(({ input_tokens_details }) => input_tokens_details.cached_tokens),
+    expected,
+  );
 });
 
 test('log-probabilities are of the tokens of the text', async () => {
