@@ -4,10 +4,12 @@
 #include "json/json.h"
 #include "server/api_error.h"
 #include "server/request_fields.h"
+#include "server/tool_fields.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,14 +19,6 @@ namespace ft::server {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
-
-const json::Value& required_object(RequestFields& fields, std::string_view name) {
-  if (fields.object(name) == nullptr) {
-    throw ApiError(
-        fields.path_of(name), fmt::format("'{}' is missing", fields.path_of(name)), kMissing);
-  }
-  return *fields.find(name);
-}
 
 // Calls `on_block` with each block of a content, its type and its fields: a string is one block of
 // text. Blocks of other types than `types` are refused.
@@ -86,22 +80,12 @@ std::string plain_text(const json::Value& content,
   return out;
 }
 
-struct ToolCall {
-  std::string id;
-  std::string name;
-  json::Value input;
-};
-
 ToolCall call_of(RequestFields& block) {
   ToolCall out{
-      block.required_string("id"), block.required_string("name"), required_object(block, "input")};
+      block.required_string("id"), block.required_string("name"), block.required_object("input")};
   check_cache_control(block);
-  if (block.object("caller") != nullptr) {
-    RequestFields caller(*block.find("caller"), block.path_of("caller"));
-    caller.only("type", {"direct"}, "calls are the model's own here, expected direct");
-    caller.finish();
-  }
-  refuse(block, {"toolset_name"}, "toolsets do not exist here");
+  check_caller(block);
+  block.refuse({"toolset_name"}, "toolsets do not exist here");
   block.finish();
   return out;
 }
@@ -155,15 +139,9 @@ class MessageWriter {
     out_.begin_object().member("role", "assistant").member("content", message.text);
     // Even if empty: the template need not look for thinking in the text.
     out_.member("reasoning_content", message.thinking);
-    if (!message.calls.empty()) out_.key("tool_calls").begin_array();
-    for (const ToolCall& call : message.calls) {
-      open_calls_.push_back(call.id);
-      out_.begin_object().member("id", call.id).member("type", "function").key("function");
-      out_.begin_object().member("name", call.name).member("arguments", call.input).end_object();
-      out_.end_object();
-    }
-    if (!message.calls.empty()) out_.end_array();
+    write_tool_calls(out_, message.calls);
     out_.end_object();
+    for (const ToolCall& call : message.calls) open_calls_.push_back(call.id);
     is_behind_assistant_ = true;
   }
 
@@ -201,7 +179,7 @@ MessageWriter::ToolResult MessageWriter::result_of(RequestFields& block) const {
   const bool is_error = block.boolean("is_error").value_or(false);
   if (is_error && !out.text.starts_with("Error")) out.text.insert(0, "Error: ");
   check_cache_control(block);
-  refuse(block, {"toolset_name"}, "toolsets do not exist here");
+  block.refuse({"toolset_name"}, "toolsets do not exist here");
   block.finish();
   return out;
 }
@@ -277,15 +255,14 @@ void write_messages(json::Writer& out,
     const std::string& role = message.required_string("role");
     message.only("role", {"user", "assistant", "system"}, "expected user, assistant or system");
     const std::string path = message.path_of("content");
-    const json::Value* content = message.find("content");
-    if (content == nullptr) throw ApiError(path, fmt::format("'{}' is missing", path), kMissing);
+    const json::Value& content = message.required("content");
     message.finish();
     if (role == "user") {
-      writer.user(*content, path);
+      writer.user(content, path);
     } else if (role == "system") {
-      writer.system(*content, path);
+      writer.system(content, path);
     } else {
-      const AssistantMessage said = assistant_message(*content, path, limits);
+      const AssistantMessage said = assistant_message(content, path, limits);
       const bool is_last = i + 1 == messages->size();
       continues = is_last && read_beginning(said, path, thinking, request);
       if (continues || !is_last) writer.assistant(said);
@@ -302,35 +279,27 @@ json::Value tool_of(const json::Value& value, const std::string& path) {
   const std::string& name = tool.required_string("name");
   if (name.empty()) throw ApiError(path + ".name", fmt::format("'{}.name' is empty", path));
   const std::string* description = tool.string("description");
-  const json::Value& schema = required_object(tool, "input_schema");
+  const json::Value& schema = tool.required_object("input_schema");
   check_cache_control(tool);
   tool.boolean("eager_input_streaming");  // when input arrives, not which
   tool.only("strict", {"false"}, "constrained decoding does not exist here; leave it out");
   tool.only("defer_loading", {"false"}, "the model sees all tools");
-  if (const json::Array* callers = tool.array("allowed_callers", 16)) {
-    for (const json::Value& caller : *callers) {
-      if (caller.is_string() && caller.as_string("") == "direct") continue;
-      throw ApiError(path + ".allowed_callers",
-                     fmt::format("'{}.allowed_callers' names others than direct", path),
-                     "unsupported_value");
-    }
-  }
-  refuse(tool, {"input_examples"}, "the model's template has no place for examples");
+  check_allowed_callers(tool);
+  tool.refuse({"input_examples"}, "the model's template has no place for examples");
   tool.finish();
   json::Object function{{"name", json::Value(name)}};
   if (description != nullptr) function.emplace_back("description", json::Value(*description));
   function.emplace_back("parameters", schema);
-  return json::Value(json::Object{{"type", json::Value(std::string("function"))},
-                                  {"function", json::Value(std::move(function))}});
+  return function_tool(std::move(function));
 }
 
 bool may_call(RequestFields& fields) {
-  if (fields.object("tool_choice") == nullptr) return true;
-  RequestFields choice(*fields.find("tool_choice"), "tool_choice");
-  const std::string& type = choice.required_string("type");
-  choice.only("type", {"auto", "none"}, "calls cannot be forced, expected auto or none");
-  choice.only("disable_parallel_tool_use", {"false"}, "the number of calls cannot be held down");
-  choice.finish();
+  std::optional<RequestFields> choice = fields.nested("tool_choice");
+  if (!choice) return true;
+  const std::string& type = choice->required_string("type");
+  choice->only("type", {"auto", "none"}, "calls cannot be forced, expected auto or none");
+  choice->only("disable_parallel_tool_use", {"false"}, "the number of calls cannot be held down");
+  choice->finish();
   return type == "auto";
 }
 
@@ -349,21 +318,11 @@ json::Array callable_tools(RequestFields& fields, const RequestLimits& limits) {
 }  // namespace
 
 void check_cache_control(RequestFields& fields) {
-  if (fields.object("cache_control") == nullptr) return;
-  RequestFields control(*fields.find("cache_control"), fields.path_of("cache_control"));
-  control.only("type", {"ephemeral"}, "expected ephemeral");
-  control.only("ttl", {"5m", "1h"}, "expected 5m or 1h");
-  control.finish();
-}
-
-void refuse(RequestFields& fields,
-            const std::vector<std::string_view>& names,
-            std::string_view why) {
-  for (const std::string_view name : names) {
-    if (fields.find(name) == nullptr) continue;
-    const std::string path = fields.path_of(name);
-    throw ApiError(path, fmt::format("'{}': {}", path, why), "unsupported_parameter");
-  }
+  std::optional<RequestFields> control = fields.nested("cache_control");
+  if (!control) return;
+  control->only("type", {"ephemeral"}, "expected ephemeral");
+  control->only("ttl", {"5m", "1h"}, "expected 5m or 1h");
+  control->finish();
 }
 
 void read_anthropic_chat(RequestFields& fields,
@@ -374,10 +333,7 @@ void read_anthropic_chat(RequestFields& fields,
   text.begin_object();
   write_messages(text, fields, limits, thinking, out);
   if (json::Array tools = callable_tools(fields, limits); !tools.empty()) {
-    const json::Value list(std::move(tools));
-    text.key("tools").value(list);
-    json::Writer tools_text;
-    out.tools_json = tools_text.value(list).text();
+    write_tools(text, json::Value(std::move(tools)), out);
   }
   text.member("enable_thinking", thinking.is_on);
   if (!thinking.effort.empty()) text.member("reasoning_effort", thinking.effort);

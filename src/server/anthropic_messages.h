@@ -28,9 +28,4 @@ void read_anthropic_chat(RequestFields& fields,
 /// it says what to keep and nothing about the reply.
 void check_cache_control(RequestFields& fields);
 
-/// Refuses members that exist in the API and not here.
-void refuse(RequestFields& fields,
-            const std::vector<std::string_view>& names,
-            std::string_view why);
-
 }  // namespace ft::server

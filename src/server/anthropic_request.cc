@@ -19,26 +19,23 @@ namespace {
 constexpr double kHighestTemperature = 1;  // as Anthropic's
 
 void read_budget(RequestFields& thinking, const std::optional<std::size_t>& max_tokens) {
-  const std::optional<std::size_t> budget = token_limit(thinking, "budget_tokens", 1);
-  if (!budget) {
-    throw ApiError(
-        "thinking.budget_tokens", "'thinking.budget_tokens' is missing; it is a target", kMissing);
-  }
-  if (max_tokens && *budget >= *max_tokens) {
+  thinking.required("budget_tokens");
+  const std::size_t budget = *token_limit(thinking, "budget_tokens", 1);
+  if (max_tokens && budget >= *max_tokens) {
     throw ApiError(
         "thinking.budget_tokens",
         fmt::format("'thinking.budget_tokens' is {}, expected less than 'max_tokens', {}",
-                    *budget,
+                    budget,
                     *max_tokens));
   }
 }
 
 // Of the edits there are, keeping all thinking is the one that the model's template knows.
 bool keeps_earlier_thinking(RequestFields& fields) {
-  if (fields.object("context_management") == nullptr) return false;
-  RequestFields management(*fields.find("context_management"), "context_management");
-  const json::Array* edits = management.array("edits", 1);
-  management.finish();
+  std::optional<RequestFields> management = fields.nested("context_management");
+  if (!management) return false;
+  const json::Array* edits = management->array("edits", 1);
+  management->finish();
   if (edits == nullptr || edits->empty()) return false;
   RequestFields edit(edits->front(), "context_management.edits[0]");
   edit.only("type", {"clear_thinking_20251015"}, "messages are not cut here");
@@ -63,37 +60,33 @@ bool keeps_earlier_thinking(RequestFields& fields) {
 ThinkingChoice read_thinking(RequestFields& fields, const std::optional<std::size_t>& max_tokens) {
   ThinkingChoice out;
   out.keeps_earlier = keeps_earlier_thinking(fields);
-  if (fields.object("thinking") != nullptr) {
-    RequestFields thinking(*fields.find("thinking"), "thinking");
-    const std::string* type = thinking.string("type");
-    if (type == nullptr) throw ApiError("thinking.type", "'thinking.type' is missing", kMissing);
-    thinking.only(
+  if (std::optional<RequestFields> thinking = fields.nested("thinking")) {
+    const std::string& type = thinking->required_string("type");
+    thinking->only(
         "type", {"enabled", "adaptive", "disabled"}, "expected enabled, adaptive or disabled");
-    out.is_on = *type != "disabled";
-    if (*type == "enabled") read_budget(thinking, max_tokens);
-    if (out.is_on) thinking.only("display", {"summarized"}, "thinking is always shown");
-    thinking.finish();
+    out.is_on = type != "disabled";
+    if (type == "enabled") read_budget(*thinking, max_tokens);
+    if (out.is_on) thinking->only("display", {"summarized"}, "thinking is always shown");
+    thinking->finish();
   }
-  if (fields.object("output_config") == nullptr) return out;
-  RequestFields output(*fields.find("output_config"), "output_config");
-  refuse(output, {"format"}, "constrained decoding does not exist here");
-  if (const std::string* effort = output.string("effort")) {
-    output.only("effort", {"high", "xhigh", "max"}, "the model knows high and max (= xhigh)");
+  std::optional<RequestFields> output = fields.nested("output_config");
+  if (!output) return out;
+  output->refuse({"format"}, "constrained decoding does not exist here");
+  if (const std::string* effort = output->string("effort")) {
+    output->only("effort", {"high", "xhigh", "max"}, "the model knows high and max (= xhigh)");
     if (!out.is_on) {
       throw ApiError("output_config.effort",
                      "'output_config.effort' says how much the model thinks: it needs 'thinking'");
     }
     out.effort = *effort == "high" ? "high" : "max";
   }
-  output.finish();
+  output->finish();
   return out;
 }
 
 // What both requests have: the model and what its template sees.
 void read_prompt(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
-  const std::string* model = fields.string("model");
-  if (model == nullptr) throw ApiError("model", "'model' is missing", kMissing);
-  out.model = *model;
+  out.model = fields.required_string("model");
   read_anthropic_chat(fields, limits, read_thinking(fields, out.max_tokens), out);
   check_cache_control(fields);
   fields.only("speed", {"standard"}, "there is one speed");
@@ -105,8 +98,8 @@ TextRequest parse_anthropic_request(std::string_view body, const RequestLimits& 
   const json::Value document = parse_body(body, limits);
   RequestFields fields(document, {});
   TextRequest out;
+  fields.required("max_tokens");
   out.max_tokens = token_limit(fields, "max_tokens", 1);
-  if (!out.max_tokens) throw ApiError("max_tokens", "'max_tokens' is missing", kMissing);
   read_prompt(fields, limits, out);
   read_sampling(fields, kHighestTemperature, out.generation.sampling);
   read_speculation(fields, out.generation);
@@ -115,15 +108,15 @@ TextRequest parse_anthropic_request(std::string_view body, const RequestLimits& 
   out.is_stream = fields.boolean("stream").value_or(false);
   fields.object("metadata");
   fields.only("service_tier", {"auto", "standard_only"}, "there is one tier");
-  refuse(fields, {"container", "mcp_servers"}, "this server runs no tools");
-  refuse(fields, {"diagnostics"}, "nothing is kept of earlier requests");
+  fields.refuse({"container", "mcp_servers"}, "this server runs no tools");
+  fields.refuse({"diagnostics"}, "nothing is kept of earlier requests");
   if (fields.find("thread") != nullptr) {
     // Tool runners know this code and go on with whole conversations.
     throw ApiError("thread",
                    "'thread': nothing is kept of earlier requests; send the whole conversation",
                    "thread_unsupported_request");
   }
-  refuse(fields, {"inference_geo"}, "this server runs where it runs");
+  fields.refuse({"inference_geo"}, "this server runs where it runs");
   fields.finish();
   return out;
 }

@@ -13,15 +13,6 @@ namespace ft::server {
 /// Throws ApiError.
 void read_chat(RequestFields& fields, const RequestLimits& limits, TextRequest& out);
 
-/// Takes tools, tool_choice and parallel_tool_calls out of a request: the tools that may be called,
-/// nullptr if none. `check` throws for a tool that is none. Throws ApiError.
-const json::Array* read_tools(RequestFields& fields,
-                              const RequestLimits& limits,
-                              void (*check)(const json::Value& tool, const std::string& path));
-
-/// Takes name, description, parameters and strict out of a function. Throws ApiError.
-void check_function(RequestFields& function);
-
 /// Writes the template's word for an effort, if there is one; returns whether the model thinks.
 /// Throws ApiError about `path`.
 bool write_effort(json::Writer& out, const std::string& effort, const std::string& path);

@@ -5,9 +5,11 @@
 #include "server/api_error.h"
 #include "server/chat_messages.h"
 #include "server/generation_fields.h"
+#include "server/openai_fields.h"
 #include "server/request_fields.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,78 +40,41 @@ std::vector<foretoken::Token> tokens_of(const json::Array& values, const std::st
 }
 
 void read_prediction(RequestFields& fields, std::string& out) {
-  if (fields.object("prediction") == nullptr) return;
-  RequestFields prediction(*fields.find("prediction"), "prediction");
-  prediction.only("type", {"content"}, "expected content");
-  const json::Value* content = prediction.find("content");
-  if (content == nullptr) {
-    throw ApiError("prediction.content", "'prediction' has no content", kMissing);
-  }
-  out = content_text(*content, "prediction.content");
-  prediction.finish();
+  std::optional<RequestFields> prediction = fields.nested("prediction");
+  if (!prediction) return;
+  prediction->only("type", {"content"}, "expected content");
+  out = content_text(prediction->required("content"), prediction->path_of("content"));
+  prediction->finish();
 }
 
-void read_stream(RequestFields& fields, TextRequest& out) {
-  out.is_stream = fields.boolean("stream").value_or(false);
-  if (fields.object("stream_options") == nullptr) return;
-  if (!out.is_stream) throw ApiError("stream_options", "'stream_options' needs 'stream': true");
-  RequestFields options(*fields.find("stream_options"), "stream_options");
-  out.includes_usage = options.boolean("include_usage").value_or(false);
-  out.includes_rounds = options.boolean("include_rounds").value_or(false);
-  options.only("include_obfuscation", {"false"}, "streams are not padded");
-  options.finish();
-}
-
-// What has no effect on a reply by its own definition, and what exists elsewhere but not here.
-void read_rest(RequestFields& fields) {
-  fields.string("user");
-  fields.string("safety_identifier");
-  fields.string("prompt_cache_key");
-  fields.object("metadata");
-  fields.only("store", {"false"}, "nothing is stored");
-  fields.only("service_tier", {"auto", "default"}, "there is one tier");
-  if (const json::Value* format = fields.find("response_format")) {
-    RequestFields options(*format, "response_format");
-    options.only("type", {"text"}, "constrained decoding does not exist here, expected text");
-    options.finish();
+// What chats and completions have in common.
+void read_shared(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
+  read_openai_fields(fields, limits, out);
+  if (std::optional<RequestFields> options = read_stream(fields, out)) {
+    out.includes_usage = options->boolean("include_usage").value_or(false);
+    out.includes_rounds = options->boolean("include_rounds").value_or(false);
+    options->finish();
   }
-  for (const std::string_view name : {"grammar",
-                                      "json_schema",
-                                      "guided_json",
-                                      "guided_regex",
-                                      "guided_choice",
-                                      "guided_grammar",
-                                      "structured_outputs"}) {
-    if (fields.find(name) != nullptr) {
-      throw ApiError(std::string(name),
-                     fmt::format("'{}': constrained decoding does not exist here", name),
-                     "unsupported_parameter");
-    }
-  }
-}
-
-void read_common(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
-  if (const std::string* model = fields.string("model")) out.model = *model;
-  read_sampling(fields, kMaxTemperature, out.generation.sampling);
-  read_penalties(fields, limits, out.generation.sampling);
-  out.generation.stop = stop_or_list(fields, limits);
-  read_speculation(fields, out.generation);
   read_prediction(fields, out.prediction);
-  read_stream(fields, out);
-  out.generation.time_limit = time_limit(fields);
-  out.generation.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.n = static_cast<std::size_t>(fields.count("n", 1, limits.max_choices).value_or(1));
-  read_rest(fields);
+  check_text_format(fields, "response_format");
+  fields.refuse({"grammar",
+                 "json_schema",
+                 "guided_json",
+                 "guided_regex",
+                 "guided_choice",
+                 "guided_grammar",
+                 "structured_outputs"},
+                "constrained decoding does not exist here");
 }
 
 std::vector<PromptText> read_prompts(RequestFields& fields, const RequestLimits& limits) {
-  const json::Value* prompt = fields.find("prompt");
-  if (prompt == nullptr) throw ApiError("prompt", "'prompt' is missing", kMissing);
-  if (prompt->is_string()) return {prompt->as_string("")};
-  if (!prompt->is_array() || prompt->as_array("").empty()) {
+  const json::Value& prompt = fields.required("prompt");
+  if (prompt.is_string()) return {prompt.as_string("")};
+  if (!prompt.is_array() || prompt.as_array("").empty()) {
     throw ApiError("prompt", "'prompt' is neither text nor ids, nor an array of these");
   }
-  const json::Array& entries = prompt->as_array("");
+  const json::Array& entries = prompt.as_array("");
   if (entries[0].is_number()) return {tokens_of(entries, "prompt")};
   if (entries.size() > limits.max_choices) {
     throw ApiError(
@@ -137,7 +102,7 @@ TextRequest parse_chat_request(std::string_view body, const RequestLimits& limit
   const json::Value document = parse_body(body, limits);
   RequestFields fields(document, {});
   TextRequest out;
-  read_common(fields, limits, out);
+  read_shared(fields, limits, out);
   const auto old_limit = token_limit(fields, "max_tokens", 1);
   out.max_tokens = token_limit(fields, "max_completion_tokens", 1);
   if (old_limit && out.max_tokens && *old_limit != *out.max_tokens) {
@@ -168,7 +133,7 @@ TextRequest parse_completion_request(std::string_view body, const RequestLimits&
   TextRequest out;
   out.prompt_param = "prompt";
   out.usual_max_tokens = kUsualCompletionTokens;
-  read_common(fields, limits, out);
+  read_shared(fields, limits, out);
   out.echoes = fields.boolean("echo").value_or(false);
   out.max_tokens = token_limit(fields, "max_tokens", out.echoes ? 0 : 1);
   if (out.max_tokens == std::size_t{0} && out.is_stream) {
@@ -227,9 +192,9 @@ std::vector<foretoken::Token> parse_detokenize_request(std::string_view body,
   const json::Value document = parse_body(body, limits);
   RequestFields fields(document, {});
   fields.string("model");
-  const json::Array* tokens = fields.array("tokens", std::numeric_limits<std::size_t>::max());
-  if (tokens == nullptr) throw ApiError("tokens", "'tokens' is missing", kMissing);
-  std::vector<foretoken::Token> out = tokens_of(*tokens, "tokens");
+  fields.required("tokens");
+  const json::Array& tokens = *fields.array("tokens", std::numeric_limits<std::size_t>::max());
+  std::vector<foretoken::Token> out = tokens_of(tokens, "tokens");
   fields.finish();
   return out;
 }

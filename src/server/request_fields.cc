@@ -122,14 +122,6 @@ const std::string* RequestFields::string(std::string_view name) {
   return &value->as_string("");
 }
 
-const std::string& RequestFields::required_string(std::string_view name) {
-  const std::string* text = string(name);
-  if (text == nullptr) {
-    throw ApiError(path_of(name), fmt::format("'{}' is missing", path_of(name)), kMissing);
-  }
-  return *text;
-}
-
 const json::Array* RequestFields::array(std::string_view name, std::size_t max_entries) {
   const json::Value* value = find(name);
   if (value == nullptr) return nullptr;
@@ -152,6 +144,29 @@ const json::Object* RequestFields::object(std::string_view name) {
   return &value->as_object("");
 }
 
+std::optional<RequestFields> RequestFields::nested(std::string_view name) {
+  if (object(name) == nullptr) return std::nullopt;
+  return RequestFields(*find(name), path_of(name));
+}
+
+const json::Value& RequestFields::required(std::string_view name) {
+  const json::Value* value = find(name);
+  if (value == nullptr) {
+    throw ApiError(path_of(name), fmt::format("'{}' is missing", path_of(name)), kMissing);
+  }
+  return *value;
+}
+
+const std::string& RequestFields::required_string(std::string_view name) {
+  required(name);
+  return *string(name);
+}
+
+const json::Value& RequestFields::required_object(std::string_view name) {
+  object(name);
+  return required(name);
+}
+
 void RequestFields::only(std::string_view name,
                          const std::vector<std::string_view>& allowed,
                          std::string_view why) {
@@ -162,6 +177,14 @@ void RequestFields::only(std::string_view name,
   throw ApiError(path_of(name),
                  fmt::format("'{}' is {}: {}", path_of(name), in_quotes(text), why),
                  "unsupported_value");
+}
+
+void RequestFields::refuse(const std::vector<std::string_view>& names, std::string_view why) {
+  for (const std::string_view name : names) {
+    if (find(name) == nullptr) continue;
+    throw ApiError(
+        path_of(name), fmt::format("'{}': {}", path_of(name), why), "unsupported_parameter");
+  }
 }
 
 void RequestFields::finish() const {

@@ -31,15 +31,21 @@ class RequestFields {
                                      std::uint64_t least,
                                      std::uint64_t most);
   const std::string* string(std::string_view name);
-  /// Refuses a request without it.
-  const std::string& required_string(std::string_view name);
   const json::Array* array(std::string_view name, std::size_t max_entries);
   const json::Object* object(std::string_view name);
+  /// The fields of a member that is an object; nullopt if absent.
+  std::optional<RequestFields> nested(std::string_view name);
+  // These refuse a request without the member.
+  const json::Value& required(std::string_view name);
+  const std::string& required_string(std::string_view name);
+  const json::Value& required_object(std::string_view name);
   /// Refuses the member unless it is absent or equal to one of `allowed` (strings, booleans or
   /// whole numbers as JSON writes them).
   void only(std::string_view name,
             const std::vector<std::string_view>& allowed,
             std::string_view why);
+  /// Refuses members that exist elsewhere and not here.
+  void refuse(const std::vector<std::string_view>& names, std::string_view why);
   /// "messages[0].role".
   std::string path_of(std::string_view name) const;
   /// Throws for the first member that nobody asked for.

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "server/api_error.h"
 #include "server/request_fields.h"
+#include "server/tool_fields.h"
 
 #include <algorithm>
 #include <map>
@@ -46,10 +47,7 @@ std::string text_of(const json::Value& content,
 std::string needed_text(RequestFields& fields,
                         std::string_view name,
                         const std::vector<std::string_view>& types) {
-  const json::Value* content = fields.find(name);
-  const std::string path = fields.path_of(name);
-  if (content == nullptr) throw ApiError(path, fmt::format("'{}' is missing", path), kMissing);
-  return text_of(*content, path, types);
+  return text_of(fields.required(name), fields.path_of(name), types);
 }
 
 class InputMessages {
@@ -87,16 +85,11 @@ class InputMessages {
   }
 
  private:
-  struct Call {
-    std::string id;
-    std::string name;
-    json::Value arguments;
-  };
   // What the assistant did between two messages of others.
   struct Turn {
     std::optional<std::string> reasoning;
     std::optional<std::string> content;
-    std::vector<Call> calls;
+    std::vector<ToolCall> calls;
   };
   struct Output {
     std::size_t call = 0;  // place among all calls
@@ -109,15 +102,7 @@ class InputMessages {
     const Turn turn = std::exchange(turn_, {});
     out_.begin_object().member("role", "assistant");
     if (turn.reasoning) out_.member("reasoning_content", *turn.reasoning);
-    if (!turn.calls.empty()) {
-      out_.key("tool_calls").begin_array();
-      for (const Call& call : turn.calls) {
-        out_.begin_object().member("id", call.id).member("type", "function").key("function");
-        out_.begin_object().member("name", call.name).member("arguments", call.arguments);
-        out_.end_object().end_object();
-      }
-      out_.end_array();
-    }
+    write_tool_calls(out_, turn.calls);
     out_.member("content", turn.content.value_or(std::string())).end_object();
   }
 
@@ -170,8 +155,9 @@ class InputMessages {
   void add_call(RequestFields& item) {
     item.only("namespace", {}, "functions have no namespaces here");
     item.only("async", {"false"}, "calls are answered before the model goes on");
-    read_caller(item);
-    Call call{item.required_string("call_id"), item.required_string("name"), arguments_of(item)};
+    check_caller(item);
+    ToolCall call{
+        item.required_string("call_id"), item.required_string("name"), arguments_of(item)};
     end_outputs();
     calls_[call.id] = n_calls_++;
     turn_.calls.push_back(std::move(call));
@@ -192,7 +178,7 @@ class InputMessages {
   }
 
   void add_output(RequestFields& item) {
-    read_caller(item);
+    check_caller(item);
     const std::string& id = item.required_string("call_id");
     const auto call = calls_.find(id);
     if (call == calls_.end()) {
@@ -207,13 +193,6 @@ class InputMessages {
     outputs_.push_back({call->second, id, needed_text(item, "output", {"input_text"})});
   }
 
-  static void read_caller(RequestFields& item) {
-    if (item.object("caller") == nullptr) return;
-    RequestFields caller(*item.find("caller"), item.path_of("caller"));
-    caller.only("type", {"direct"}, "programs are not run here");
-    caller.finish();
-  }
-
   json::Writer& out_;
   const std::size_t max_depth_;
   bool has_turn_ = false;
@@ -226,13 +205,12 @@ class InputMessages {
 }  // namespace
 
 void write_input_messages(json::Writer& out, RequestFields& fields, const RequestLimits& limits) {
-  const json::Value* input = fields.find("input");
-  if (input == nullptr) throw ApiError("input", "'input' is missing", kMissing);
+  const json::Value& input = fields.required("input");
   out.begin_array();
   InputMessages messages(out, limits.max_depth);
   if (const std::string* text = fields.string("instructions")) messages.add_text("system", *text);
-  if (input->is_string()) {
-    messages.add_text("user", input->as_string(""));
+  if (input.is_string()) {
+    messages.add_text("user", input.as_string(""));
   } else {
     const json::Array& items = *fields.array("input", limits.max_messages);
     if (items.empty()) throw ApiError("input", "'input' is empty", kMissing);

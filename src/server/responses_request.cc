@@ -4,11 +4,14 @@
 #include "server/api_error.h"
 #include "server/chat_messages.h"
 #include "server/generation_fields.h"
+#include "server/openai_fields.h"
 #include "server/request_fields.h"
 #include "server/responses_input.h"
+#include "server/tool_fields.h"
 
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -54,15 +57,7 @@ void check_tool(const json::Value& value, const std::string& path) {
   tool.only("async", {"false"}, "calls are answered before the model goes on");
   tool.only("defer_loading", {"false"}, "tools are not searched for");
   tool.only("output_schema", {}, "the model's template has no place for it");
-  if (const json::Array* callers = tool.array("allowed_callers", 1)) {
-    if (callers->size() != 1 || !(*callers)[0].is_string() ||
-        (*callers)[0].as_string("") != "direct") {
-      throw ApiError(tool.path_of("allowed_callers"),
-                     fmt::format("'{}' is not [\"direct\"]: programs are not run here",
-                                 tool.path_of("allowed_callers")),
-                     "unsupported_value");
-    }
-  }
+  check_allowed_callers(tool);
   tool.finish();
 }
 
@@ -75,30 +70,29 @@ json::Value chat_tools(const json::Array& tools) {
       const bool is_seen = name == "name" || name == "description" || name == "parameters";
       if (is_seen && !value.is_null()) function.emplace_back(name, value);
     }
-    out.emplace_back(json::Object{{"type", json::Value(std::string("function"))},
-                                  {"function", json::Value(std::move(function))}});
+    out.push_back(function_tool(std::move(function)));
   }
   return json::Value(std::move(out));
 }
 
 void write_reasoning(json::Writer& out, RequestFields& fields) {
-  if (fields.object("reasoning") == nullptr) return;
-  RequestFields reasoning(*fields.find("reasoning"), "reasoning");
-  if (const std::string* effort = reasoning.string("effort")) {
-    out.member("enable_thinking", write_effort(out, *effort, reasoning.path_of("effort")));
+  std::optional<RequestFields> reasoning = fields.nested("reasoning");
+  if (!reasoning) return;
+  if (const std::string* effort = reasoning->string("effort")) {
+    out.member("enable_thinking", write_effort(out, *effort, reasoning->path_of("effort")));
   }
   constexpr std::string_view kNoSummary =
       "reasoning is given whole, never summed up; expected auto";
-  reasoning.only("summary", {"auto"}, kNoSummary);
-  reasoning.only("generate_summary", {"auto"}, kNoSummary);
-  reasoning.only("mode", {"standard"}, "there is one mode");
-  reasoning.only(
+  reasoning->only("summary", {"auto"}, kNoSummary);
+  reasoning->only("generate_summary", {"auto"}, kNoSummary);
+  reasoning->only("mode", {"standard"}, "there is one mode");
+  reasoning->only(
       "context", {"auto", "current_turn", "all_turns"}, "expected auto, current_turn or all_turns");
-  const std::string* context = reasoning.string("context");
+  const std::string* context = reasoning->string("context");
   if (context != nullptr && *context != "auto") {
     out.member("clear_thinking", *context == "current_turn");
   }
-  reasoning.finish();
+  reasoning->finish();
 }
 
 void read_chat_of_input(RequestFields& fields, const RequestLimits& limits, TextRequest& out) {
@@ -107,9 +101,7 @@ void read_chat_of_input(RequestFields& fields, const RequestLimits& limits, Text
   chat.begin_object().key("messages");
   write_input_messages(chat, fields, limits);
   if (const json::Array* tools = read_tools(fields, limits, check_tool)) {
-    const json::Value list = chat_tools(*tools);
-    chat.key("tools").value(list);
-    out.tools_json = json_text(list);
+    write_tools(chat, chat_tools(*tools), out);
   }
   write_reasoning(chat, fields);
   chat.end_object();
@@ -143,39 +135,19 @@ void read_logprobs(RequestFields& fields, const RequestLimits& limits, TextReque
   }
 }
 
-void read_stream(RequestFields& fields, TextRequest& out) {
-  out.is_stream = fields.boolean("stream").value_or(false);
-  if (fields.object("stream_options") == nullptr) return;
-  if (!out.is_stream) throw ApiError("stream_options", "'stream_options' needs 'stream': true");
-  RequestFields options(*fields.find("stream_options"), "stream_options");
-  options.only("include_obfuscation", {"false"}, "streams are not padded");
-  options.finish();
-}
-
-// What has no effect on a reply by its own definition, and what exists elsewhere but not here.
-void read_rest(RequestFields& fields) {
-  fields.string("user");
-  fields.string("safety_identifier");
-  fields.string("prompt_cache_key");
-  fields.object("metadata");
+// What has one value here, or none.
+void check_fixed(RequestFields& fields) {
   fields.count("max_tool_calls", 1, std::numeric_limits<std::int32_t>::max());  // of built-in tools
-  fields.only("service_tier", {"auto", "default"}, "there is one tier");
-  fields.only("store", {"false"}, "nothing is stored");
-  fields.only("previous_response_id", {}, "nothing is stored: send the whole input");
-  fields.only("conversation", {}, "nothing is stored: send the whole input");
-  fields.only("prompt", {}, "nothing is stored: send the prompt's text as instructions and input");
+  fields.refuse({"previous_response_id", "conversation"},
+                "nothing is stored: send the whole input");
+  fields.refuse({"prompt"}, "nothing is stored: send the prompt's text as instructions and input");
   fields.only("background", {"false"}, "nothing is stored: replies are read as they come");
   fields.only("truncation", {"disabled"}, "input that is too long is refused");
   fields.only("prompt_cache_retention", {"in_memory"}, "prefixes are kept in memory");
-  if (fields.object("text") != nullptr) {
-    RequestFields text(*fields.find("text"), "text");
-    text.only("verbosity", {"medium"}, "the model knows no other");
-    if (text.object("format") != nullptr) {
-      RequestFields format(*text.find("format"), "text.format");
-      format.only("type", {"text"}, "constrained decoding does not exist here, expected text");
-      format.finish();
-    }
-    text.finish();
+  if (std::optional<RequestFields> text = fields.nested("text")) {
+    text->only("verbosity", {"medium"}, "the model knows no other");
+    check_text_format(*text, "format");
+    text->finish();
   }
 }
 
@@ -185,17 +157,11 @@ TextRequest parse_responses_request(std::string_view body, const RequestLimits& 
   const json::Value document = parse_body(body, limits);
   RequestFields fields(document, {});
   TextRequest out;
-  if (const std::string* model = fields.string("model")) out.model = *model;
+  read_openai_fields(fields, limits, out);
+  if (const std::optional<RequestFields> options = read_stream(fields, out)) options->finish();
   out.max_tokens = token_limit(fields, "max_output_tokens", 1);
-  read_sampling(fields, kMaxTemperature, out.generation.sampling);
-  read_penalties(fields, limits, out.generation.sampling);
-  read_speculation(fields, out.generation);
-  out.generation.stop = stop_or_list(fields, limits);
-  out.generation.time_limit = time_limit(fields);
-  out.generation.ignore_eos = fields.boolean("ignore_eos").value_or(false);
-  read_stream(fields, out);
   read_logprobs(fields, limits, out);
-  read_rest(fields);
+  check_fixed(fields);
   read_chat_of_input(fields, limits, out);
   for (const auto& [name, otherwise] : kRepeated) {
     const json::Value* given = fields.find(name);
