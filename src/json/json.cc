@@ -155,6 +155,10 @@ std::string long_integers_as_reals(std::string_view text) {
   return result;
 }
 
+[[noreturn]] void fail_for_memory(std::string_view text, std::string_view what) {
+  throw ResourceExhausted(fmt::format("{}: no memory to parse {} bytes", what, text.size()));
+}
+
 simdjson::error_code run_parser(dom::parser& parser, std::string_view text, dom::element& root) {
   return parser.parse(text.data(), text.size(), /*realloc_if_needed=*/true).get(root);
 }
@@ -240,7 +244,7 @@ Value parse(std::string_view text, std::string_view what, const Limits& limits) 
   dom::parser parser;
   if (parser.allocate(std::max<std::size_t>(text.size(), 64), limits.max_depth) !=
       simdjson::SUCCESS) {
-    throw ResourceExhausted(fmt::format("{}: no memory to parse {} bytes", what, text.size()));
+    fail_for_memory(text, what);
   }
   dom::element root;
   simdjson::error_code error = run_parser(parser, text, root);
@@ -252,6 +256,8 @@ Value parse(std::string_view text, std::string_view what, const Limits& limits) 
   switch (error) {
     case simdjson::SUCCESS:
       return TreeBuilder(what).build(root);
+    case simdjson::MEMALLOC:
+      fail_for_memory(text, what);
     case simdjson::DEPTH_ERROR:
       fail("{}: JSON nested deeper than {} levels", what, limits.max_depth);
     case simdjson::UTF8_ERROR:

@@ -72,7 +72,7 @@ class Value {
 
 /// Parses one document. `what` names it in errors ("config.json"). Integers outside int64 become
 /// reals. Throws InvalidInput on malformed text, invalid UTF-8, a duplicate key, trailing text, or
-/// a limit exceeded.
+/// a limit exceeded, ResourceExhausted for want of memory.
 Value parse(std::string_view text, std::string_view what, const Limits& limits = {});
 
 /// Builds one JSON text. Keys and values come in the order of the calls; commas and escapes are the
