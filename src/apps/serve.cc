@@ -125,11 +125,14 @@ int run(const ServeOptions& options, Environment& environment) {
   const server::ApiOptions api_wishes = api_options(options);
   const server::Log log = open_log(options);
   server::HttpOptions http_wishes = http_options(options);
-  http_wishes.on_request = [&log](const server::RequestRecord& record) { log.request(record); };
   foretoken::Engine engine = open_engine(options, log);
   static_cast<void>(engine.tokenizer());  // a model without one cannot be served
   const std::unique_ptr<server::Backend> backend = server::engine_backend(engine);
   server::Api api(*backend, api_wishes, std::make_shared<const SteadyClock>());
+  http_wishes.on_request = [&](const server::RequestRecord& record) {
+    api.on_request(record);
+    log.request(record);
+  };
   server::HttpServer http(http_wishes, api);
   api.set_connection_count([&http] { return http.n_connections(); });
   const InterruptScope scope(environment.interrupts, [&] {

@@ -287,7 +287,8 @@ json::Value tool_of(const json::Value& value, const std::string& path) {
   check_allowed_callers(tool);
   tool.refuse({"input_examples"}, "the model's template has no place for examples");
   tool.finish();
-  json::Object function{{"name", json::Value(name)}};
+  json::Object function;
+  function.emplace_back("name", json::Value(name));
   if (description != nullptr) function.emplace_back("description", json::Value(*description));
   function.emplace_back("parameters", schema);
   return function_tool(std::move(function));

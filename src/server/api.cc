@@ -111,6 +111,8 @@ std::optional<ApiError> error_of(const Work& work) {
     return of_engine(error);
   } catch (const InvalidInput& error) {
     return api_error(400, error.what(), "invalid_value");
+  } catch (const ResourceExhausted&) {
+    return api_error(503, "there is no memory left for this request", "resource_exhausted");
   } catch (const std::bad_alloc&) {
     return api_error(503, "there is no memory left for this request", "resource_exhausted");
   } catch (const std::exception&) {
@@ -163,14 +165,17 @@ Headers Api::headers(const RequestHead& head) const {
   return out;
 }
 
-Response Api::finished(const RequestHead& head, Response response) {
+Response Api::finished(const RequestHead& head, Response response) const {
   for (auto& header : headers(head)) response.headers.push_back(std::move(header));
-  metrics_.on_response(response.status);
   return response;
 }
 
-Response Api::refused(const RequestHead& head, const ApiError& error) {
+Response Api::refused(const RequestHead& head, const ApiError& error) const {
   return finished(head, {error.status, dialect_of(head).error_body(error, head.id)});
+}
+
+void Api::on_request(const RequestRecord& record) {
+  metrics_.on_reply(record.facts);
 }
 
 Response Api::refusal(const RequestHead& head, int status, std::string_view message) {
@@ -237,7 +242,7 @@ void Api::handle(const Request& request, Reply& reply) {
   if (error && !has_begun) reply.send(refused(request.head, *error));
 }
 
-Response Api::get(const RequestHead& head) {
+Response Api::get(const RequestHead& head) const {
   if (is_page_path(head.path)) return page_response(head);
   Response out;
   if (head.path == "/health") {
@@ -286,7 +291,7 @@ Response Api::get(const RequestHead& head) {
   return out;
 }
 
-Response Api::tokenize(const std::string& body) {
+Response Api::tokenize(const std::string& body) const {
   const TokenizeRequest request = parse_tokenize_request(body, options_.limits);
   const std::vector<foretoken::Token> ids = request.chat_json.empty()
                                                 ? backend_.encode(request.text)
@@ -299,14 +304,14 @@ Response Api::tokenize(const std::string& body) {
   return {200, text.text()};
 }
 
-Response Api::detokenize(const std::string& body) {
+Response Api::detokenize(const std::string& body) const {
   const std::string content = backend_.decode(parse_detokenize_request(body, options_.limits));
   json::Writer text;
   text.begin_object().member("content", content).member("prompt", content).end_object();
   return {200, text.text()};
 }
 
-Response Api::count_tokens(const std::string& body) {
+Response Api::count_tokens(const std::string& body) const {
   const TextRequest request = parse_anthropic_count(body, options_.limits);
   check_names(request);
   json::Writer text;
@@ -434,7 +439,6 @@ void Api::generate(const Dialect& dialect, const Request& request, Reply& reply)
     reply.send(finished(request.head, {200, writer->whole(choices)}));
     return;
   }
-  metrics_.on_response(200);
   reply.begin_events(headers(request.head));
   const std::optional<ApiError> error = error_of([&] { run.stream(*writer, reply); });
   if (error) reply.write(writer->error(*error));

@@ -40,16 +40,19 @@ class Api final : public Handler {
   void handle(const Request& request, Reply& reply) override;
   Response refusal(const RequestHead& head, int status, std::string_view message) override;
 
+  /// Counts a request that is over. For HttpOptions::on_request.
+  void on_request(const RequestRecord& record);
+
   /// For /metrics. To be set before the first request.
   void set_connection_count(std::function<std::size_t()> n_connections) {
     n_connections_ = std::move(n_connections);
   }
 
  private:
-  Response get(const RequestHead& head);
-  Response tokenize(const std::string& body);
-  Response detokenize(const std::string& body);
-  Response count_tokens(const std::string& body);
+  Response get(const RequestHead& head) const;
+  Response tokenize(const std::string& body) const;
+  Response detokenize(const std::string& body) const;
+  Response count_tokens(const std::string& body) const;
   void generate(const Dialect& dialect, const Request& request, Reply& reply);
   ReplyPlan plan(TextRequest request) const;
   std::vector<foretoken::Token> chat_prompt(const TextRequest& request) const;
@@ -57,8 +60,8 @@ class Api final : public Handler {
                                           std::vector<foretoken::Token> prompt) const;
   void check_names(const TextRequest& request) const;
   Headers headers(const RequestHead& head) const;
-  Response refused(const RequestHead& head, const ApiError& error);
-  Response finished(const RequestHead& head, Response response);
+  Response refused(const RequestHead& head, const ApiError& error) const;
+  Response finished(const RequestHead& head, Response response) const;
 
   Backend& backend_;
   const ApiOptions options_;

@@ -79,25 +79,25 @@ void Exchange::send(Response response) {
   FT_CHECK(!has_begun());
   std::string text = response_head(response, frame_);
   if (!frame_.is_head_method) text += response.body;
-  {
-    const std::lock_guard lock(mutex_);
-    has_begun_ = true;
-    if (!is_abandoned_) facts_.status = response.status;
-  }
-  append(text);
+  begin(Kind::kWhole, response.status, text);
 }
 
 void Exchange::begin_events(const Headers& headers) {
   FT_CHECK(!has_begun());
   std::string text = head(200, "text/event-stream; charset=utf-8", headers, frame_);
   text += frame_.is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
+  begin(Kind::kStream, 200, text);
+}
+
+void Exchange::begin(Kind kind, int status, std::string_view text) {
   {
     const std::lock_guard lock(mutex_);
+    pending_ += text;
     has_begun_ = true;
-    is_stream_ = true;
-    facts_.status = 200;
+    is_stream_ = kind == Kind::kStream;
+    facts_.status = status;
   }
-  append(text);
+  wake_();
 }
 
 bool Exchange::write(std::string_view text) {
@@ -121,21 +121,21 @@ void Exchange::append(std::string_view text) {
   wake_();
 }
 
-void Exchange::finish() {
+void Exchange::finish() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (is_stream_ && frame_.is_chunked && !is_broken_) pending_ += "0\r\n\r\n";
     is_finished_ = true;
+    owes_last_chunk_ = is_stream_ && frame_.is_chunked && !is_broken_ && !is_abandoned_;
   }
   wake_();
 }
 
-bool Exchange::has_begun() const {
+bool Exchange::has_begun() const noexcept {
   const std::lock_guard lock(mutex_);
   return has_begun_;
 }
 
-void Exchange::break_off() {
+void Exchange::break_off() noexcept {
   const std::lock_guard lock(mutex_);
   is_broken_ = true;
 }
@@ -145,7 +145,7 @@ std::string Exchange::take() {
   {
     const std::lock_guard lock(mutex_);
     out.swap(pending_);
-    facts_.n_bytes += out.size();
+    if (std::exchange(owes_last_chunk_, false)) out += "0\r\n\r\n";
   }
   writable_.notify_one();
   return out;
@@ -153,7 +153,7 @@ std::string Exchange::take() {
 
 bool Exchange::is_finished() const {
   const std::lock_guard lock(mutex_);
-  return (is_finished_ && pending_.empty()) || is_abandoned_;
+  return (is_finished_ && pending_.empty() && !owes_last_chunk_) || is_abandoned_;
 }
 
 bool Exchange::is_handled() const {
@@ -192,7 +192,8 @@ void Exchange::abandon() noexcept {
   {
     const std::lock_guard lock(mutex_);
     is_abandoned_ = true;
-    if (!is_finished_) facts_.is_client_gone = true;
+    const bool is_written = is_finished_ || (has_begun_ && !is_stream_);
+    if (!is_written) facts_.is_client_gone = true;
   }
   writable_.notify_all();
   gone_.request_stop();

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <stop_token>
@@ -28,7 +29,7 @@ std::string response_head(const Response& response, const ReplyFrame& frame);
 class Exchange final : public Reply {
  public:
   /// At most about `max_pending` bytes wait to be sent. `wake` is called from the writing thread
-  /// when there is something to send.
+  /// when there is something to send, and must not throw.
   Exchange(ReplyFrame frame, std::size_t max_pending, std::function<void()> wake)
       : frame_(std::move(frame)), max_pending_(max_pending), wake_(std::move(wake)) {}
 
@@ -39,11 +40,11 @@ class Exchange final : public Reply {
   void add_facts(const GenerationFacts& choice) override;
   std::stop_token gone() const noexcept override { return gone_.get_token(); }
   /// The handler returned.
-  void finish();
+  void finish() noexcept;
   /// Whether a reply was begun.
-  bool has_begun() const;
-  /// The stream is cut off: the client must not take it for a whole one.
-  void break_off();
+  bool has_begun() const noexcept;
+  /// The reply is not whole, or there is none: the connection ends, so that the client learns it.
+  void break_off() noexcept;
 
   // --- the transport's thread ---
   /// What is to be sent now; may be empty.
@@ -58,9 +59,13 @@ class Exchange final : public Reply {
   void abandon() noexcept;
   /// Whether another request may follow on the connection.
   bool keeps_alive() const;
+  /// But for what was sent: the transport knows that.
   ReplyFacts facts() const;
 
  private:
+  enum class Kind : std::uint8_t { kWhole, kStream };
+  // If these throw, nothing has changed.
+  void begin(Kind kind, int status, std::string_view text);
   void append(std::string_view text);
 
   const ReplyFrame frame_;
@@ -74,6 +79,7 @@ class Exchange final : public Reply {
   bool has_begun_ = false;
   bool is_stream_ = false;
   bool is_finished_ = false;
+  bool owes_last_chunk_ = false;
   bool is_abandoned_ = false;
   bool is_broken_ = false;
 };

@@ -60,13 +60,25 @@ class BodyShare {
   std::size_t held_ = 0;
 };
 
+// For a handler that threw. Where memory lacks even for the refusal, there is no reply.
+void refuse_or_break_off(Handler& handler, const RequestHead& head, Exchange& reply) noexcept {
+  if (reply.has_begun()) {
+    reply.break_off();
+    return;
+  }
+  try {
+    reply.send(handler.refusal(head, 500, "internal error"));
+  } catch (...) {
+    reply.break_off();
+  }
+}
+
 void handle(Handler& handler, const Request& request, Exchange& reply) noexcept {
   try {
     handler.handle(request, reply);
     FT_CHECK(reply.has_begun());
   } catch (...) {
-    reply.break_off();
-    if (!reply.has_begun()) reply.send(handler.refusal(request.head, 500, "internal error"));
+    refuse_or_break_off(handler, request.head, reply);
   }
   reply.finish();
 }
@@ -140,6 +152,7 @@ Connection::Outcome Connection::serve_one() {
     buffer_.commit(n);
   }
   Incoming incoming;
+  n_sent_ = 0;
   limit(incoming.parser, options.max_header_bytes, options.max_body_bytes);
   expire_after(options.header_timeout);
   auto [error, n] = co_await http::async_read_header(socket_, buffer_, incoming.parser, kAwait);
@@ -167,12 +180,10 @@ Connection::Outcome Connection::answer(Incoming& incoming) {
     co_return goes_on;
   }
   if (!co_await read_body(incoming)) co_return false;
-  const bool goes_on = co_await exchange(incoming);
-  log(incoming);
-  co_return goes_on;
+  co_return co_await exchange(incoming);
 }
 
-// A body that was refused, or was cut off, is in the log already.
+// Of a body that was refused, or was cut off, the record is made.
 Connection::Outcome Connection::read_body(Incoming& incoming) {
   if (incoming.parser.is_done()) co_return true;
   expire_after(transport_.options.body_timeout);
@@ -183,6 +194,7 @@ Connection::Outcome Connection::read_body(Incoming& incoming) {
       co_return false;
     }
     co_await send_all("HTTP/1.1 100 Continue\r\n\r\n");
+    n_sent_ = 0;
     expire_after(transport_.options.body_timeout);
   }
   co_return co_await read_parts(incoming);
@@ -204,8 +216,7 @@ Connection::Outcome Connection::read_parts(Incoming& incoming) {
       co_return false;
     }
     if (error) {
-      incoming.facts.is_client_gone = true;
-      log(incoming);
+      end(incoming, false);
       co_return false;
     }
     if (!share.grow_to(incoming.parser.get().body().size())) {
@@ -224,14 +235,16 @@ Connection::Outcome Connection::exchange(Incoming& incoming) {
   frame.is_head_method = request.head.method == "HEAD";
   frame.is_chunked = incoming.parser.get().version() >= 11;
   frame.keeps_alive = incoming.parser.keep_alive() && !transport_.is_stopping;
-  auto reply = std::make_shared<Exchange>(std::move(frame),
-                                          transport_.options.max_pending_bytes,
-                                          [&io = transport_.io, weak = weak_from_this()] {
-                                            asio::post(io, [weak] {
-                                              if (const auto alive = weak.lock())
-                                                alive->wake_.cancel();
-                                            });
-                                          });
+  const auto wake = [&io = transport_.io, weak = weak_from_this()]() noexcept {
+    try {
+      asio::post(io, [weak] {
+        if (const auto alive = weak.lock()) alive->wake_.cancel();
+      });
+    } catch (...) {  // out of memory: pump() looks by itself, if later
+    }
+  };
+  auto reply =
+      std::make_shared<Exchange>(std::move(frame), transport_.options.max_pending_bytes, wake);
   exchange_ = reply;
   Handler& handler = transport_.handler;
   if (handler.is_quick(incoming.head)) {
@@ -265,7 +278,7 @@ Connection::Outcome Connection::exchange(Incoming& incoming) {
   }
   exchange_ = nullptr;
   incoming.facts = reply->facts();
-  if (!is_sent) incoming.facts.is_client_gone = true;
+  end(incoming, is_sent);
   co_return reply->keeps_alive() && socket_.is_open();
 }
 
@@ -311,6 +324,7 @@ Connection::Outcome Connection::send_all(std::string_view text) {
     auto [error, n] =
         co_await asio::async_write(socket_, asio::buffer(part.data(), part.size()), kAwait);
     never_expire();
+    n_sent_ += n;
     if (error) co_return false;
     text.remove_prefix(n);
   }
@@ -320,9 +334,8 @@ Connection::Outcome Connection::send_all(std::string_view text) {
 // A reply that no handler writes.
 Connection::Task Connection::send_reply(Incoming& incoming, int status, std::string text) {
   incoming.facts.status = status;
-  incoming.facts.n_bytes = text.size();
-  incoming.facts.is_client_gone = !co_await send_all(text);
-  log(incoming);
+  const bool is_all_sent = co_await send_all(text);
+  end(incoming, is_all_sent);
 }
 
 // Answers what cannot be answered otherwise; the connection must end after it.
@@ -345,11 +358,16 @@ Connection::Task Connection::discard() {
   }
 }
 
-void Connection::log(const Incoming& incoming) {
+// The request is over; its facts get what was really sent.
+void Connection::end(Incoming& incoming, bool is_all_sent) const {
+  ReplyFacts& facts = incoming.facts;
+  facts.n_bytes = n_sent_;
+  if (n_sent_ == 0) facts.status = 0;
+  if (!is_all_sent) facts.is_client_gone = true;
   if (!transport_.options.on_request) return;
   const auto took =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - incoming.began);
-  transport_.options.on_request({incoming.head, incoming.facts, took});
+  transport_.options.on_request({incoming.head, facts, took});
 }
 
 }  // namespace ft::server

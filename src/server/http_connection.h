@@ -70,9 +70,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outcome pump(Exchange& reply);
   Outcome send_all(std::string_view text);
   Task send_reply(Incoming& incoming, int status, std::string text);
+  void end(Incoming& incoming, bool is_all_sent) const;
   Task refuse(Incoming& incoming, int status, std::string message);
   Task discard();
-  void log(const Incoming& incoming);
   void expire_after(std::chrono::milliseconds time) { deadline_ = Clock::now() + time; }
   void never_expire() { deadline_ = Clock::time_point::max(); }
 
@@ -83,6 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point deadline_ = Clock::time_point::max();
   std::shared_ptr<Exchange> exchange_;  // while a request is answered
   bool is_watched_ = false;             // a read waits for the client's end
+  std::size_t n_sent_ = 0;              // bytes of the reply
 };
 
 }  // namespace ft::server

@@ -103,17 +103,40 @@ class HttpServer::Impl {
       boost::system::error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
       socket.non_blocking(true, ignored);
-      if (connections_.size() >= transport_.options.max_connections) {
-        const std::string text =
-            transport_.refusal_text({}, 503, "too many connections; try again later");
-        socket.send(asio::buffer(text), 0, ignored);
-        continue;
+      try {
+        admit(std::move(socket));
+      } catch (...) {  // out of memory: the connections that are here go on
       }
-      auto connection = std::make_shared<Connection>(std::move(socket), transport_);
-      connections_.insert(connection);
-      n_connections_ = connections_.size();
-      spawn(guard(connection));
     }
+  }
+
+  void admit(tcp::socket socket) {
+    if (connections_.size() >= transport_.options.max_connections) {
+      turn_away(std::move(socket));
+      return;
+    }
+    const auto connection = std::make_shared<Connection>(std::move(socket), transport_);
+    connections_.insert(connection);
+    try {
+      spawn(guard(connection));
+    } catch (...) {
+      connections_.erase(connection);
+      throw;
+    }
+    n_connections_ = connections_.size();
+  }
+
+  void turn_away(tcp::socket socket) {
+    RequestHead nothing;  // was read
+    nothing.id = transport_.new_id();
+    const std::string text =
+        transport_.refusal_text(nothing, 503, "too many connections; try again later");
+    boost::system::error_code error;
+    ReplyFacts facts;
+    facts.n_bytes = socket.send(asio::buffer(text), 0, error);
+    facts.status = error ? 0 : 503;
+    facts.is_client_gone = error.failed();
+    if (transport_.options.on_request) transport_.options.on_request({nothing, facts, {}});
   }
 
   // When the grace is over, replies end with an error; who does not take it in time is closed.

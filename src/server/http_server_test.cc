@@ -39,6 +39,9 @@ class HttpServerTest : public ::testing::Test {
   void start(HttpOptions options = {}) {
     options.port = 0;
     api_.emplace(backend_, ApiOptions{}, std::make_shared<const SteadyClock>());
+    if (!options.on_request) {
+      options.on_request = [this](const RequestRecord& record) { api_->on_request(record); };
+    }
     server_.emplace(options, *api_);
     thread_ = std::thread([this] { server_->run(); });
   }
@@ -223,6 +226,33 @@ TEST_F(HttpServerTest, ReplyThatNobodyTookIsNotLoggedAsSent) {
   stop(milliseconds(0));
 }
 
+TEST_F(HttpServerTest, ResponsesAreCountedAsTheyWereSent) {
+  start();
+  const auto metrics = [this] { return ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); };
+  ask(post("/v1/completions", "{"));
+  ask("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ask("no request\r\n\r\n");
+  backend_.is_endless = true;
+  backend_.n_layers = 1'000'000;
+  backend_.layer_time = milliseconds(1);
+  for (const std::string stream : {"false", "true"}) {
+    TestClient leaving = client();
+    leaving.send(post("/v1/completions", R"({"prompt":"a","stream":)" + stream + "}"));
+    if (stream == "true") leaving.read_until("\r\n\r\n");
+    while (backend_.n_open == 0) std::this_thread::yield();
+    leaving.close();
+    wait_until_free();
+  }
+  std::string text;
+  for (int i = 0; i < 5000 && text.find("gone_total{model_name=\"fake\"} 2\n") == text.npos; ++i) {
+    text = metrics();
+  }
+  EXPECT_THAT(text, HasSubstr("foretoken:http_clients_gone_total{model_name=\"fake\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("foretoken:http_responses_total{status=\"400\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("foretoken:http_responses_total{status=\"404\"} 1\n"));
+  EXPECT_EQ(text.find("status=\"503\""), std::string::npos) << "nobody was sent one";
+}
+
 TEST_F(HttpServerTest, RequestsBeyondTheLimitAreToldToComeBack) {
   HttpOptions options;
   options.max_requests = 1;
@@ -249,6 +279,8 @@ TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
   first.send(kHealth);
   first.read_reply();
   EXPECT_THAT(client().read_all(), StartsWith("HTTP/1.1 503"));
+  first.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(first.read_reply(), HasSubstr("foretoken:http_responses_total{status=\"503\"} 1\n"));
 }
 
 TEST_F(HttpServerTest, StopEndsRunningRequestsAfterTheGrace) {

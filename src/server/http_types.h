@@ -52,12 +52,12 @@ struct GenerationFacts {
   std::size_t n_accepted = 0;
   double queue_ms = 0;                // longest of them
   double time_to_first_token_ms = 0;  // likewise
-  std::string finish_reason;          // of the last one to end; "error"
+  std::string_view finish_reason;     // of the last one to end; "error"
 };
 
 /// What became of a request.
 struct ReplyFacts {
-  int status = 0;               // 0: no answer was begun
+  int status = 0;               // that was sent; 0: none
   std::size_t n_bytes = 0;      // sent
   bool is_client_gone = false;  // before all was sent
   GenerationFacts generation = {};

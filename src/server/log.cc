@@ -102,8 +102,11 @@ class Line {
 };
 
 LogLevel level_of(const RequestRecord& record) {
-  if (record.facts.status >= 500 || record.facts.generation.finish_reason == "error")
+  const bool has_no_reply = record.facts.status == 0 && !record.facts.is_client_gone;
+  if (record.facts.status >= 500 || has_no_reply ||
+      record.facts.generation.finish_reason == "error") {
     return LogLevel::kError;
+  }
   if (record.facts.status >= 400) return LogLevel::kWarning;
   const std::string& path = record.head.path;
   return path == "/health" || path == "/metrics" ? LogLevel::kDebug : LogLevel::kInfo;

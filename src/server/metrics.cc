@@ -100,25 +100,24 @@ void Metrics::on_tokens(std::size_t n, double seconds) {
   for (std::size_t i = 0; i < n; ++i) inter_token_.add(seconds / static_cast<double>(n));
 }
 
-void Metrics::on_finished(bool was_started,
-                          std::size_t n_positions,
-                          const foretoken::Completion* completion) {
+void Metrics::on_completion(const foretoken::Completion& completion) {
   const std::lock_guard lock(mutex_);
-  --(was_started ? n_running_ : n_waiting_);
-  if (was_started) n_positions_ -= n_positions;
-  if (completion == nullptr) {
-    ++finished_["error"];
-    return;
-  }
-  ++finished_[std::string(foretoken::to_string(completion->finish_reason))];
-  n_prompt_tokens_ += completion->usage.prompt_tokens;
-  n_cached_tokens_ += completion->usage.cached_tokens;
-  count(completion->speculation);
-  count(trunk_, completion->experts.trunk);
-  count(draft_, completion->experts.draft);
-  stall_seconds_ += completion->experts.stall_ms * 1e-3;
-  memory_ = completion->memory;
-  count_times(*completion);
+  ++finished_[std::string(foretoken::to_string(completion.finish_reason))];
+  n_prompt_tokens_ += completion.usage.prompt_tokens;
+  n_cached_tokens_ += completion.usage.cached_tokens;
+  count(completion.speculation);
+  count(trunk_, completion.experts.trunk);
+  count(draft_, completion.experts.draft);
+  stall_seconds_ += completion.experts.stall_ms * 1e-3;
+  memory_ = completion.memory;
+  count_times(completion);
+}
+
+void Metrics::on_ended(const GenerationEnd& end) noexcept {
+  const std::lock_guard lock(mutex_);
+  --(end.was_started ? n_running_ : n_waiting_);
+  if (end.was_started) n_positions_ -= end.n_positions;
+  if (!end.is_complete) ++n_failed_;
 }
 
 void Metrics::count(Tier& tier, const foretoken::ExpertTierStatistics& statistics) {
@@ -153,9 +152,10 @@ void Metrics::count_times(const foretoken::Completion& completion) {
   generated_tokens_.add(static_cast<double>(completion.usage.completion_tokens));
 }
 
-void Metrics::on_response(int status) {
+void Metrics::on_reply(const ReplyFacts& facts) {
   const std::lock_guard lock(mutex_);
-  ++responses_[status];
+  if (facts.status != 0) ++responses_[facts.status];
+  if (facts.is_client_gone) ++n_clients_gone_;
 }
 
 std::string Metrics::model_label() const {
@@ -217,14 +217,22 @@ void Metrics::write_requests(std::string& out) const {
       n_cached_tokens_);
   one(out, "generation_tokens_total", "counter", "Tokens generated.", model, n_generated_tokens_);
   describe(out, "request_success_total", "counter", "Generations by how they ended.");
-  for (const auto& [reason, n] : finished_) {
+  const auto by_reason = [&](std::string_view reason, std::uint64_t n) {
     sample(
         out, "request_success_total", fmt::format("{},finished_reason=\"{}\"", model, reason), n);
-  }
-  describe(out, "http_responses_total", "counter", "Responses by status.");
+  };
+  for (const auto& [reason, n] : finished_) by_reason(reason, n);
+  by_reason("error", n_failed_);
+  describe(out, "http_responses_total", "counter", "Responses by the status that was sent.");
   for (const auto& [status, n] : responses_) {
     sample(out, "http_responses_total", fmt::format("status=\"{}\"", status), n);
   }
+  one(out,
+      "http_clients_gone_total",
+      "counter",
+      "Clients that left before all of their reply was sent.",
+      model,
+      n_clients_gone_);
 }
 
 void Metrics::write_speculation(std::string& out) const {

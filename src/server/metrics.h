@@ -2,6 +2,7 @@
 #pragma once
 
 #include "foretoken/request.h"
+#include "server/http_types.h"
 
 #include <array>
 #include <cstddef>
@@ -35,6 +36,13 @@ class Histogram {
 /// How long a generation waited before its prompt was begun.
 double queue_ms(const foretoken::Timings& timings) noexcept;
 
+/// How a generation stood when it ended.
+struct GenerationEnd {
+  bool was_started = false;
+  bool is_complete = false;     // else it failed
+  std::size_t n_positions = 0;  // that it held
+};
+
 /// Thread-safe.
 class Metrics {
  public:
@@ -46,12 +54,12 @@ class Metrics {
   void on_first_token(double seconds_since_submitted);
   /// The tokens of one event, and the time since the event before.
   void on_tokens(std::size_t n, double seconds);
-  /// completion: null if it failed.
-  void on_finished(bool was_started,
-                   std::size_t n_positions,
-                   const foretoken::Completion* completion);
+  /// Not of one that failed.
+  void on_completion(const foretoken::Completion& completion);
+  void on_ended(const GenerationEnd& end) noexcept;
 
-  void on_response(int status);
+  /// Of a request that is over.
+  void on_reply(const ReplyFacts& facts);
   std::string text(std::size_t n_connections, std::size_t context) const;
 
  private:
@@ -93,9 +101,10 @@ class Metrics {
   double stall_seconds_ = 0;
   foretoken::MemoryUse memory_;  // of the last generation
   // vLLM's reasons are there from the start, so that rates of them have a beginning.
-  std::map<std::string, std::uint64_t> finished_ = {
-      {"stop", 0}, {"length", 0}, {"cancelled", 0}, {"error", 0}};
+  std::map<std::string, std::uint64_t> finished_ = {{"stop", 0}, {"length", 0}, {"cancelled", 0}};
+  std::uint64_t n_failed_ = 0;  // a reason like those
   std::map<int, std::uint64_t> responses_;
+  std::uint64_t n_clients_gone_ = 0;
   Histogram first_token_{kSeconds};
   Histogram inter_token_{kSeconds};
   Histogram queue_{kSeconds};

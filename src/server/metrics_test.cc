@@ -171,13 +171,16 @@ TEST(Metrics, TellsWhatGenerationsWere) {
     metrics.on_first_token(0.05);
     metrics.on_tokens(1, -1);
     metrics.on_tokens(19, 0.95);
-    metrics.on_finished(true, 120, &done);
+    metrics.on_completion(done);
+    metrics.on_ended({true, true, 120});
   }
   metrics.on_submitted();
-  metrics.on_finished(false, 100, nullptr);
+  metrics.on_ended({false, false, 100});
   metrics.on_submitted();
   metrics.on_started(7);
-  metrics.on_response(200);
+  metrics.on_reply({.status = 200});
+  metrics.on_reply({.status = 200, .is_client_gone = true});
+  metrics.on_reply({.is_client_gone = true});
   const Reader reader(metrics.text(3, 70));
   const std::map<std::string, std::string> model = {{"model_name", "m"}};
   const auto with = [&](const std::string& name, const std::string& value) {
@@ -196,7 +199,8 @@ TEST(Metrics, TellsWhatGenerationsWere) {
   EXPECT_EQ(reader.value("request_success_total", with("finished_reason", "stop")), 2);
   EXPECT_EQ(reader.value("request_success_total", with("finished_reason", "error")), 1);
   EXPECT_EQ(reader.value("request_success_total", with("finished_reason", "cancelled")), 0);
-  EXPECT_EQ(reader.value("http_responses_total", {{"status", "200"}}), 1);
+  EXPECT_EQ(reader.value("http_responses_total", {{"status", "200"}}), 2);
+  EXPECT_EQ(reader.value("http_clients_gone_total", model), 2);
   EXPECT_EQ(reader.value("spec_decode_num_drafts_total", model), 12);
   EXPECT_EQ(reader.value("spec_decode_num_accepted_tokens_per_pos_total", with("position", "1")),
             4);

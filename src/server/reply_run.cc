@@ -37,7 +37,7 @@ void append(ReplyPart& reply, ReplyPart part) {
                         std::make_move_iterator(part.logprobs.end()));
 }
 
-GenerationFacts facts_of(const foretoken::Completion* completion) {
+GenerationFacts facts_of(const foretoken::Completion* completion) noexcept {
   GenerationFacts out;
   out.n_choices = 1;
   out.finish_reason = "error";
@@ -69,7 +69,7 @@ class Measured {
     metrics_.on_submitted();
   }
   ~Measured() {
-    metrics_.on_finished(is_started_, n_positions_, completion_);
+    metrics_.on_ended({is_started_, completion_ != nullptr, n_positions_});
     reply_.add_facts(facts_of(completion_));
   }
   Measured(const Measured&) = delete;
@@ -88,7 +88,10 @@ class Measured {
     last_us_ = now_us;
     n_positions_ += n;
   }
-  void on_completion(const foretoken::Completion& completion) { completion_ = &completion; }
+  void on_completion(const foretoken::Completion& completion) {
+    metrics_.on_completion(completion);
+    completion_ = &completion;
+  }
 
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
