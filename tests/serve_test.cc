@@ -140,6 +140,42 @@ TEST(Serve, ToolIsCalledAndItsResultUsed) {
   }
 }
 
+std::string metrics(server::TestClient& client) {
+  client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer k\r\n\r\n");
+  return client.read_reply();
+}
+
+double metric(const std::string& text, const std::string& name) {
+  const std::string line = fmt::format("\nforetoken:{}{{model_name=\"glm-mini\"}} ", name);
+  const std::size_t at = text.find(line);
+  EXPECT_NE(at, std::string::npos) << name;
+  return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + line.size(), nullptr);
+}
+
+TEST(Serve, CacheUsageIsAShareOfAllSessions) {
+  Program server(
+      {"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512", "--sessions", "3"});
+  const std::uint16_t port = port_of(server);
+  server::TestClient scraper(port);
+  EXPECT_EQ(metric(metrics(scraper), "kv_cache_usage_perc"), 0);
+  // Far more than fits between the server and a client that does not read: it stays.
+  server::TestClient client(port);
+  client.send(post("/v1/completions",
+                   R"({"prompt":"Once","max_tokens":500,"n":16,"ignore_eos":true,"seed":1,)"
+                   R"("logprobs":20,"stream":true})"));
+  client.read_until("data: ");
+  const std::string text = metrics(scraper);
+  EXPECT_GT(metric(text, "kv_cache_positions"), 0);
+  EXPECT_NEAR(
+      metric(text, "kv_cache_usage_perc"), metric(text, "kv_cache_positions") / (3 * 512), 1e-6);
+  client.close();
+  while (metric(metrics(scraper), "num_requests_running") > 0) {
+  }
+  EXPECT_EQ(metric(metrics(scraper), "kv_cache_usage_perc"), 0);
+  server.interrupt();
+  EXPECT_EQ(server.finish().status, 0);
+}
+
 TEST(Serve, SessionsThatRunTogetherGetTheTextsTheyGetAlone) {
   Program server(
       {"serve", "--port", "0", "--api-key", "k", "--quiet", "--context", "512", "--sessions", "3"});

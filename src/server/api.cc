@@ -251,7 +251,8 @@ Response Api::get(const RequestHead& head) const {
   }
   if (head.path == "/metrics") {
     out.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    out.body = metrics_.text(n_connections_(), backend_.model().context);
+    const foretoken::ModelInfo& model = backend_.model();
+    out.body = metrics_.text(n_connections_(), model.context * model.max_sessions);
     return out;
   }
   const bool is_list = head.path == kModels;

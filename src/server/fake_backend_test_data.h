@@ -36,6 +36,7 @@ class FakeBackend final : public Backend {
     info_.name = "fake";
     info_.n_vocab = 100;
     info_.context = 64;
+    info_.max_sessions = 2;
     info_.eos_tokens = {99};
     info_.draft_sources = {"mtp", "prediction"};
     info_.hash = "0123456789abcdef";

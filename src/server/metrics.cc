@@ -162,10 +162,10 @@ std::string Metrics::model_label() const {
   return fmt::format("model_name=\"{}\"", escaped(model_));
 }
 
-std::string Metrics::text(std::size_t n_connections, std::size_t context) const {
+std::string Metrics::text(std::size_t n_connections, std::size_t kv_capacity) const {
   const std::lock_guard lock(mutex_);
   std::string out;
-  write_load(out, n_connections, context);
+  write_load(out, n_connections, kv_capacity);
   write_requests(out);
   write_speculation(out);
   write_experts(out);
@@ -174,10 +174,14 @@ std::string Metrics::text(std::size_t n_connections, std::size_t context) const 
   return out;
 }
 
-void Metrics::write_load(std::string& out, std::size_t n_connections, std::size_t context) const {
+void Metrics::write_load(std::string& out,
+                         std::size_t n_connections,
+                         std::size_t kv_capacity) const {
   const std::string model = model_label();
-  const double share =
-      static_cast<double>(n_positions_) / static_cast<double>(std::max<std::size_t>(context, 1));
+  // A generation counts until its reply was written: the next one may have its place by then.
+  const double share = std::min(1.0,
+                                static_cast<double>(n_positions_) /
+                                    static_cast<double>(std::max<std::size_t>(kv_capacity, 1)));
   one(out, "num_requests_running", "gauge", "Generations being computed.", model, n_running_);
   one(out, "num_requests_waiting", "gauge", "Generations in the queue.", model, n_waiting_);
   one(out, "http_connections", "gauge", "Open connections.", model, n_connections);
@@ -190,7 +194,7 @@ void Metrics::write_load(std::string& out, std::size_t n_connections, std::size_
   one(out,
       "kv_cache_usage_perc",
       "gauge",
-      "Positions held, by those of one full context.",
+      "Positions held, by those that memory is planned for.",
       model,
       share);
 }

@@ -60,7 +60,8 @@ class Metrics {
 
   /// Of a request that is over.
   void on_reply(const ReplyFacts& facts);
-  std::string text(std::size_t n_connections, std::size_t context) const;
+  /// kv_capacity: positions that memory is planned for, of all sessions together.
+  std::string text(std::size_t n_connections, std::size_t kv_capacity) const;
 
  private:
   struct Tier {
@@ -75,7 +76,7 @@ class Metrics {
   static void count(Tier& tier, const foretoken::ExpertTierStatistics& statistics);
   void count(const foretoken::SpeculationStatistics& speculation);
   void count_times(const foretoken::Completion& completion);
-  void write_load(std::string& out, std::size_t n_connections, std::size_t context) const;
+  void write_load(std::string& out, std::size_t n_connections, std::size_t kv_capacity) const;
   void write_requests(std::string& out) const;
   void write_speculation(std::string& out) const;
   void write_experts(std::string& out) const;

@@ -220,6 +220,27 @@ TEST(Metrics, TellsWhatGenerationsWere) {
   EXPECT_EQ(reader.value("inter_token_latency_seconds_bucket", with("le", "0.05")), 38);
 }
 
+TEST(Metrics, CacheUsageIsAShareOfWhatAllSessionsHave) {
+  const std::map<std::string, std::string> model = {{"model_name", "m"}};
+  Metrics metrics("m");
+  const auto usage = [&] {
+    return Reader(metrics.text(0, 200)).value("kv_cache_usage_perc", model);
+  };
+  EXPECT_EQ(usage(), 0);
+  for (int i = 0; i < 2; ++i) {
+    metrics.on_submitted();
+    metrics.on_started(50);
+    metrics.on_tokens(30, -1);
+    EXPECT_EQ(usage(), (i + 1) * 0.4);
+  }
+  metrics.on_tokens(60, 0.1);
+  EXPECT_EQ(usage(), 1);
+  metrics.on_ended({true, true, 140});
+  EXPECT_EQ(usage(), 0.4);
+  metrics.on_ended({true, true, 80});
+  EXPECT_EQ(usage(), 0);
+}
+
 TEST(Metrics, NamesAreEscaped) {
   const std::string name = "a\"b\\c\nd";
   const Reader reader(Metrics(name).text(0, 0));
