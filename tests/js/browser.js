@@ -36,6 +36,52 @@ export async function withPage(url, use, options = {}) {
   }
 }
 
+/// The next chat's events wait for the test. Returns pass(), which lets one through, once it is there, and says what text there
+/// is by now; and passAll().
+export async function holdEvents(page) {
+  await page.evaluate(() => {
+    const ask = globalThis.fetch;
+    let begin;
+    globalThis.held = new Promise((resolve) => (begin = resolve));
+    globalThis.fetch = async (path, options) => {
+      const response = await ask(path, options);
+      if (path !== '/v1/chat/completions') return response;
+      globalThis.fetch = ask;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const encoder = new TextEncoder();
+      let toPage;
+      const body = new ReadableStream({ start: (controller) => (toPage = controller), cancel: () => reader.cancel() });
+      options.signal.addEventListener('abort', () => toPage.error(options.signal.reason));
+      let rest = '';
+      let text = '';
+      const pass = async () => {
+        while (!rest.includes('\n\n')) {
+          const { done, value } = await reader.read();
+          if (done) return null;
+          rest += value;
+        }
+        const end = rest.indexOf('\n\n') + 2;
+        const event = rest.slice(0, end);
+        rest = rest.slice(end);
+        const { choices } = event.startsWith('data: {') ? JSON.parse(event.slice('data: '.length)) : { choices: [] };
+        text += choices.map(({ delta }) => delta.content ?? '').join('');
+        toPage.enqueue(encoder.encode(event));
+        return text;
+      };
+      const passAll = async () => {
+        while ((await pass()) !== null);
+        toPage.close();
+      };
+      begin({ pass, passAll });
+      return new Response(body, response);
+    };
+  });
+  return {
+    pass: () => page.evaluate(async () => (await held).pass()),
+    passAll: () => page.evaluate(async () => (await held).passAll()),
+  };
+}
+
 /// The body of a stream with these deltas of a chat.
 export function eventsOf(...deltas) {
   const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
 import * as asked from './answers.js';
-import { refusal } from './refusal.js';
 import { cachedTokens, questions, rules } from './prefix.js';
-import { model, startServer } from './server.js';
+import { refusal } from './refusal.js';
+import { longContext, model, startServer } from './server.js';
 import { Received } from './types.js';
 
 const key = 'a key';
 const url = await startServer('--api-key', key, '--sessions', '2');
-const busyUrl = await startServer('--max-requests', '1');
+const busyUrl = await startServer('--max-requests', '1', ...longContext);
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 
 // The SDK has one type for completions and their chunks; its finish_reason is never null, that of the API's chunks is.
@@ -393,7 +393,8 @@ test('an unknown model, path and key have the errors of the SDK', async () => {
 
 test('a full server says when to come again', async () => {
   const busy = client.withOptions({ baseURL: `${busyUrl}/v1` });
-  const long = { ...greedy, messages: story, ignore_eos: true, n: 8, stream: true };
+  // More than fits between the server and a client that does not read.
+  const long = { ...greedy, messages: story, ignore_eos: true, n: 16, stream: true };
   const stream = await busy.chat.completions.create(long);
   const error = await refusal(
     OpenAI.RateLimitError,

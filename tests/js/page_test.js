@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { eventsOf, withPage } from './browser.js';
+import { eventsOf, holdEvents, withPage } from './browser.js';
 import { findLowContrast, findNameless } from './page_checks.js';
 import { longContext, startServer } from './server.js';
 
@@ -68,15 +68,16 @@ test('every file is served as it is, to be kept until it changes', async () => {
 test('a chat streams, and the panel shows its rounds', async () => {
   await withPage(url, async (page) => {
     await alter(page, { temperature: 0 });
-    await page.evaluate(() => {
-      const lengths = (globalThis.lengths = new Set());
-      new MutationObserver(() => lengths.add(document.querySelector('.prose')?.textContent.length ?? 0)).observe(
-        document.querySelector('#transcript'), { subtree: true, childList: true, characterData: true },
-      );
-    });
+    const events = await holdEvents(page);
     await ask(page, story);
+    // The text grows with the events.
+    for (const seen = new Set(); seen.size < 4;) {
+      const text = (await events.pass()).trim();
+      await page.waitForFunction((shown) => document.querySelector('.prose')?.textContent.trim() === shown, text);
+      seen.add(text);
+    }
+    await events.passAll();
     const text = await reply(page);
-    assert.ok(await page.evaluate(() => lengths.size >= 3), 'the text grew in steps');
     const alone = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       body: JSON.stringify({ messages: [{ role: 'user', content: story }], temperature: 0, enable_thinking: false }),
@@ -114,7 +115,9 @@ test('stop ends the reply here and in the server; the next one works', async () 
   await withPage(url, async (page) => {
     await alter(page, { ignore_eos: true, temperature: 0 });
     for (const stop of [() => page.keyboard.press('Escape'), () => page.click('#stop')]) {
+      const events = await holdEvents(page);
       await ask(page, story);
+      while ((await events.pass()).length < 40);
       await page.waitForFunction(() => document.querySelector('.is-running .prose')?.textContent.length > 20);
       assert.ok(await page.locator('#send').isHidden());
       await stop();
@@ -155,8 +158,9 @@ test('settings are sent, regenerate asks again, a conversation outlives the page
       ...numbers, speculate: 'mtp', enable_thinking: true, stream: true,
       stream_options: { include_usage: true, include_rounds: true },
     });
+    const again = page.waitForRequest(chats);
     await page.click('text=Regenerate');
-    await page.waitForFunction(() => document.querySelectorAll('.actions').length === 1);
+    await again;
     await reply(page);
     assert.deepEqual(asked[1], asked[0]);
 

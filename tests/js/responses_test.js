@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
 import * as asked from './answers.js';
-import { refusal } from './refusal.js';
 import { cachedTokens, questions, rules } from './prefix.js';
+import { refusal } from './refusal.js';
 import { model, startServer } from './server.js';
 import { Received } from './types.js';
 
