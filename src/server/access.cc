@@ -47,9 +47,7 @@ bool is_listed_origin(const RequestHead& head, const AccessOptions& options) {
          std::find(listed.begin(), listed.end(), head.origin) != listed.end();
 }
 
-std::optional<ApiError> refuse_access(const RequestHead& head,
-                                      const AccessOptions& options,
-                                      bool needs_key) {
+std::optional<ApiError> refuse_origin(const RequestHead& head, const AccessOptions& options) {
   // HTTP/1.0 clients send no Host; browsers always do.
   if (!head.host.empty() && !is_allowed_host(head.host, options)) {
     return api_error(
@@ -64,7 +62,11 @@ std::optional<ApiError> refuse_access(const RequestHead& head,
         fmt::format("pages of {} may not ask here; see --allow-origin", in_quotes(head.origin)),
         "origin_not_allowed");
   }
-  if (!needs_key || options.api_key.empty()) return std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<ApiError> refuse_key(const RequestHead& head, const AccessOptions& options) {
+  if (options.api_key.empty()) return std::nullopt;
   constexpr std::string_view kBearer = "Bearer ";
   std::string_view given = head.api_key;
   if (std::string_view(head.authorization).starts_with(kBearer)) {

@@ -26,10 +26,11 @@ bool is_same_secret(std::string_view given, std::string_view secret) noexcept;
 /// "localhost:8080" → "localhost", "[::1]:80" → "[::1]".
 std::string_view without_port(std::string_view host) noexcept;
 
-/// Statuses 401 and 403, or nothing. `needs_key`: of this path.
-std::optional<ApiError> refuse_access(const RequestHead& head,
-                                      const AccessOptions& options,
-                                      bool needs_key);
+/// Status 403 for names and pages that are not let in.
+std::optional<ApiError> refuse_origin(const RequestHead& head, const AccessOptions& options);
+
+/// Status 401 without the key, if there is one.
+std::optional<ApiError> refuse_key(const RequestHead& head, const AccessOptions& options);
 
 /// Whether the origin is one of the list, so that its pages may read replies.
 bool is_listed_origin(const RequestHead& head, const AccessOptions& options);

@@ -84,12 +84,16 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+ApiError out_of_memory() {
+  return api_error(503, "there is no memory left for this request", "resource_exhausted");
+}
+
 ApiError of_engine(const foretoken::Error& error) {
   switch (error.code()) {
     case foretoken::ErrorCode::kInvalidInput:
       return api_error(400, error.what(), "invalid_value");
     case foretoken::ErrorCode::kResourceExhausted:
-      return api_error(503, "there is no memory left for this request", "resource_exhausted");
+      return out_of_memory();
     case foretoken::ErrorCode::kCancelled:
       return api_error(503, "the server is stopping", "server_stopping");
     case foretoken::ErrorCode::kIo:
@@ -112,9 +116,9 @@ std::optional<ApiError> error_of(const Work& work) {
   } catch (const InvalidInput& error) {
     return api_error(400, error.what(), "invalid_value");
   } catch (const ResourceExhausted&) {
-    return api_error(503, "there is no memory left for this request", "resource_exhausted");
+    return out_of_memory();
   } catch (const std::bad_alloc&) {
-    return api_error(503, "there is no memory left for this request", "resource_exhausted");
+    return out_of_memory();
   } catch (const std::exception&) {
     return api_error(500, "internal error", "internal_error");
   }
@@ -185,10 +189,10 @@ Response Api::refusal(const RequestHead& head, int status, std::string_view mess
 std::optional<Response> Api::answer_head(const RequestHead& head) {
   const Route* route = find_route(head.path);
   const bool is_preflight = head.method == "OPTIONS";
+  std::optional<ApiError> error = refuse_origin(head, options_.access);
   const bool needs_key = !is_preflight && (route == nullptr || route->needs_key);
-  if (const auto error = refuse_access(head, options_.access, needs_key)) {
-    return refused(head, *error);
-  }
+  if (!error && needs_key) error = refuse_key(head, options_.access);
+  if (error) return refused(head, *error);
   if (route == nullptr) {
     return refusal(head, 404, fmt::format("there is no {} here", in_quotes(head.path)));
   }
@@ -255,15 +259,13 @@ Response Api::get(const RequestHead& head) const {
     out.body = metrics_.text(n_connections_(), model.context * model.max_sessions);
     return out;
   }
-  const bool is_list = head.path == kModels;
-  const std::string wanted =
-      is_list ? model_name_ : unescaped(head.path.substr(kModels.size() + 1));
-  if (wanted != model_name_) {
-    throw api_error(
-        404,
-        fmt::format("there is no model {}; this is {}", in_quotes(wanted), in_quotes(model_name_)),
-        "model_not_found");
-  }
+  out.body = models(head.path);
+  return out;
+}
+
+std::string Api::models(std::string_view path) const {
+  const bool is_list = path == kModels;
+  if (!is_list) check_model(unescaped(path.substr(kModels.size() + 1)), {});
   const foretoken::ModelInfo& model = backend_.model();
   json::Writer text;
   if (is_list) text.begin_object().member("object", "list").key("data").begin_array();
@@ -288,8 +290,7 @@ Response Api::get(const RequestHead& head) const {
     text.end_array().member("has_more", false).member("first_id", model_name_);
     text.member("last_id", model_name_).end_object();
   }
-  out.body = text.text();
-  return out;
+  return text.text();
 }
 
 Response Api::tokenize(const std::string& body) const {
@@ -321,16 +322,18 @@ Response Api::count_tokens(const std::string& body) const {
   return {200, text.end_object().text()};
 }
 
+void Api::check_model(const std::string& wanted, const std::string& param) const {
+  if (wanted == model_name_) return;
+  ApiError error(
+      param,
+      fmt::format("there is no model {}; this is {}", in_quotes(wanted), in_quotes(model_name_)),
+      "model_not_found");
+  error.status = 404;
+  throw error;
+}
+
 void Api::check_names(const TextRequest& request) const {
-  if (!request.model.empty() && request.model != model_name_) {
-    ApiError error(
-        "model",
-        fmt::format(
-            "there is no model {}; this is {}", in_quotes(request.model), in_quotes(model_name_)),
-        "model_not_found");
-    error.status = 404;
-    throw error;
-  }
+  if (!request.model.empty()) check_model(request.model, "model");
   const foretoken::ModelInfo& model = backend_.model();
   const auto& sources = model.draft_sources;
   for (const std::string& name : request.generation.speculate) {

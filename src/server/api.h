@@ -50,6 +50,7 @@ class Api final : public Handler {
 
  private:
   Response get(const RequestHead& head) const;
+  std::string models(std::string_view path) const;
   Response tokenize(const std::string& body) const;
   Response detokenize(const std::string& body) const;
   Response count_tokens(const std::string& body) const;
@@ -58,6 +59,7 @@ class Api final : public Handler {
   std::vector<foretoken::Token> chat_prompt(const TextRequest& request) const;
   foretoken::GenerationRequest generation(const TextRequest& request,
                                           std::vector<foretoken::Token> prompt) const;
+  void check_model(const std::string& wanted, const std::string& param) const;
   void check_names(const TextRequest& request) const;
   Headers headers(const RequestHead& head) const;
   Response refused(const RequestHead& head, const ApiError& error) const;

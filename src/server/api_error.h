@@ -1,8 +1,9 @@
-// What a client is told when its request cannot be served, in the shape that OpenAI's clients know.
+// What a client is told when its request cannot be served.
 #pragma once
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace ft::server {
@@ -14,16 +15,18 @@ struct ApiError : std::exception {
   const char* what() const noexcept override { return message.c_str(); }
 
   int status = 400;
-  std::string type = "invalid_request_error";
   std::string param;  // empty: null
   std::string message;
   std::string code;  // empty: null
 };
 
-/// An error that names no parameter, with the type that belongs to its status.
+/// An error that names no parameter.
 ApiError api_error(int status, std::string message, std::string code = {});
 
-/// {"error": {"message", "type", "param", "code"}}.
-std::string error_json(const ApiError& error);
+/// OpenAI's type of errors with this status.
+std::string_view openai_error_type(int status) noexcept;
+
+/// As OpenAI's clients know it: {"error": {"message", "type", "param", "code"}}.
+std::string openai_error_json(const ApiError& error);
 
 }  // namespace ft::server

@@ -173,7 +173,7 @@ class OpenAiWriter : public ReplyWriter {
     return event(out.text());
   }
 
-  std::string error(const ApiError& error) override { return event(error_json(error)); }
+  std::string error(const ApiError& error) override { return event(openai_error_json(error)); }
 
  protected:
   virtual std::string_view id_prefix() const = 0;
@@ -371,7 +371,7 @@ class OpenAiDialect final : public Dialect {
     return std::make_unique<Writer>(request, std::move(identity), std::move(token_text));
   }
   std::string error_body(const ApiError& error, std::string_view /*request_id*/) const override {
-    return error_json(error);
+    return openai_error_json(error);
   }
 
  private:

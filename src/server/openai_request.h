@@ -1,5 +1,6 @@
-// Bodies of /v1/chat/completions and /v1/completions: every parameter is honoured or refused by
-// name. docs/server-api.md lists them. No sockets, no model.
+// Bodies of /v1/chat/completions and /v1/completions, and of /tokenize and /detokenize beside them:
+// every parameter is honoured or refused by name. docs/server-api.md lists them. No sockets, no
+// model.
 #pragma once
 
 #include "foretoken/request.h"

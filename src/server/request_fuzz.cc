@@ -18,7 +18,7 @@ void try_body(const Parse& parse) {
     parse();
   } catch (const ft::server::ApiError& error) {
     FT_CHECK(error.status >= 400 && !error.message.empty());
-    ft::json::parse(ft::server::error_json(error), "error");
+    ft::json::parse(ft::server::openai_error_json(error), "error");
   }
 }
 

@@ -127,7 +127,7 @@ class ResponsesWriter final : public ReplyWriter {
     // Clients differ in where they look: in the event itself, or in a member `error`.
     std::string out = event("error", [&](json::Writer& text) {
       write_error(text);
-      text.key("error").begin_object().member("type", error.type);
+      text.key("error").begin_object().member("type", openai_error_type(error.status));
       write_error(text);
       text.end_object();
     });
@@ -348,7 +348,7 @@ class ResponsesDialect final : public Dialect {
     return std::make_unique<ResponsesWriter>(request, std::move(identity), std::move(token_text));
   }
   std::string error_body(const ApiError& error, std::string_view /*request_id*/) const override {
-    return error_json(error);
+    return openai_error_json(error);
   }
 };
 
