@@ -17,6 +17,7 @@
 
 #include "foretoken/reply.h"
 #include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <cstddef>
 #include <cstdint>

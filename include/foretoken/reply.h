@@ -7,7 +7,7 @@
 //   show(parser.finish());
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <cstddef>
 #include <memory>

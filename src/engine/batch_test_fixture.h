@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/event_channel.h"
 #include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <variant>
 #include <vector>

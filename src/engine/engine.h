@@ -8,6 +8,7 @@
 #include "engine/event_channel.h"
 #include "engine/scheduler.h"
 #include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <memory>
 

@@ -3,6 +3,7 @@
 
 #include "engine/engine_core.h"
 #include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <stop_token>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "experts/expert_store.h"
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "json/json.h"
 
 namespace ft::engine {

@@ -4,6 +4,7 @@
 #include "base/types.h"
 #include "engine/engine_core.h"
 #include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "tensor/matrix.h"
 #include "text/detokenizer.h"
 

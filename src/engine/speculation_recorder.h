@@ -1,7 +1,7 @@
 // Counts what rounds drafted and accepted, in the words of docs/cli.md.
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 
 #include <cstddef>
 #include <span>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "foretoken/reply.h"
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "server/api_error.h"
 #include "server/text_request.h"
 

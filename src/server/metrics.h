@@ -1,7 +1,7 @@
 // What /metrics tells, in the text format of Prometheus.
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "server/http_types.h"
 
 #include <array>

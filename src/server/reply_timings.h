@@ -2,7 +2,7 @@
 // llama-server gives them, and what ended it.
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "json/json.h"
 
 namespace ft::server {

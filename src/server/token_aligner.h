@@ -2,7 +2,7 @@
 // dropped white space have tokens too.
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "server/dialect.h"
 
 #include <cstddef>

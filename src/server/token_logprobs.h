@@ -1,7 +1,7 @@
 // Log-probabilities of tokens as OpenAI's APIs give them.
 #pragma once
 
-#include "foretoken/request.h"
+#include "foretoken/result.h"
 #include "json/json.h"
 #include "server/dialect.h"
 
