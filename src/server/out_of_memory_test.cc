@@ -5,6 +5,7 @@
 #include "server/http_client_test_data.h"
 #include "server/http_server.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
@@ -81,8 +82,8 @@ class PoorHandler final : public Handler {
   }
 
   // Changed between requests only.
-  std::size_t n_given = kUnlimited;
-  std::size_t n_refused = 0;
+  std::atomic<std::size_t> n_given = kUnlimited;
+  std::atomic<std::size_t> n_refused = 0;
 
  private:
   Handler& rich_;
