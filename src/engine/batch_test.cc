@@ -14,6 +14,7 @@
 #include <atomic>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,37 +30,15 @@ constexpr Token kPoison = 23;  // a forward that is fed it fails
 constexpr std::size_t kChunk = 64;
 constexpr std::size_t kLogitRows = 70;
 
-/// A fake model that tells what its forwards were made of, and fails at kPoison.
-class WatchedModel final : public models::Model {
- public:
-  struct Counts {
-    std::atomic<std::size_t> n_shared = 0;
-    std::atomic<std::size_t> n_mixed = 0;  // of these: prompts and drafts in one
-    std::atomic<std::size_t> most_rows = 0;
-    std::atomic<std::size_t> most_logits = 0;
-    std::atomic<std::size_t> n_shared_drafts =
-        0;  // steps of the draft head; when the model is gone
-  };
+/// What forwards of several requests were made of.
+struct Counts {
+  std::atomic<std::size_t> n_shared = 0;
+  std::atomic<std::size_t> n_mixed = 0;  // of these: prompts and drafts in one
+  std::atomic<std::size_t> most_rows = 0;
+  std::atomic<std::size_t> most_logits = 0;
 
-  WatchedModel(ft::testing::FakeModelOptions options, Counts& counts)
-      : model_(std::move(options)), counts_(counts) {}
-  WatchedModel(const WatchedModel&) = delete;
-  WatchedModel& operator=(const WatchedModel&) = delete;
-  WatchedModel(WatchedModel&&) = delete;
-  WatchedModel& operator=(WatchedModel&&) = delete;
-  ~WatchedModel() override { counts_.n_shared_drafts += model_.fake_head()->n_shared(); }
-
-  const models::ModelConfig& config() const noexcept override { return model_.config(); }
-  std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
-    return model_.new_cache(options);
-  }
-  std::unique_ptr<models::Workspace> new_workspace() const override {
-    return model_.new_workspace();
-  }
-  const models::ForwardOutput& forward(std::span<const models::SequenceSlice> slices,
-                                       std::span<const LayerIndex> taps,
-                                       std::stop_token stop,
-                                       models::Workspace& workspace) const override {
+  /// Throws IoError at kPoison.
+  void add(std::span<const models::SequenceSlice> slices) {
     std::size_t n_rows = 0;
     std::size_t n_logits = 0;
     bool has_prompt = false;
@@ -71,27 +50,12 @@ class WatchedModel final : public models::Model {
       if (std::find(slice.tokens.begin(), slice.tokens.end(), kPoison) != slice.tokens.end())
         throw IoError("poisoned");
     }
-    if (slices.size() > 1) {
-      ++counts_.n_shared;
-      counts_.n_mixed += has_prompt && has_round ? 1 : 0;
-      counts_.most_rows = std::max(counts_.most_rows.load(), n_rows);
-      counts_.most_logits = std::max(counts_.most_logits.load(), n_logits);
-    }
-    return model_.forward(slices, taps, std::move(stop), workspace);
+    if (slices.size() < 2) return;
+    ++n_shared;
+    n_mixed += has_prompt && has_round ? 1 : 0;
+    most_rows = std::max(most_rows.load(), n_rows);
+    most_logits = std::max(most_logits.load(), n_logits);
   }
-  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override {
-    return model_.embed(tokens, workspace);
-  }
-  ConstMatrix project(ConstMatrix hidden,
-                      TokenSpan ids,
-                      models::Workspace& workspace) const override {
-    return model_.project(hidden, ids, workspace);
-  }
-  const models::DraftHead* draft_head() const noexcept override { return model_.draft_head(); }
-
- private:
-  ft::testing::FakeModel model_;
-  Counts& counts_;
 };
 
 class BatchOnFakeModel : public ::testing::Test {
@@ -101,8 +65,12 @@ class BatchOnFakeModel : public ::testing::Test {
     fake.n_vocab = kVocab;
     fake.head_quality = 70;
     fake.is_repetitive = true;
+    fake.before_forward = [this](auto slices, const auto&, auto&) { counts_.add(slices); };
+    auto model = std::make_unique<ft::testing::FakeModel>(fake);
+    head_ = model->fake_head();
     EngineParts parts;
-    parts.model = std::make_unique<WatchedModel>(fake, counts_);
+    parts.model = std::move(model);
+    fake.before_forward = {};  // the draft model's do not count
     parts.clock = std::make_shared<const ft::testing::FakeClock>(3);
     parts.draw_seed = [] { return std::uint64_t{1}; };
     parts.context = 4096;
@@ -126,7 +94,8 @@ class BatchOnFakeModel : public ::testing::Test {
     return out;
   }
 
-  WatchedModel::Counts counts_;
+  Counts counts_;
+  const ft::testing::FakeDraftHead* head_ = nullptr;  // of the engine that was opened last
 };
 
 foretoken::GenerationRequest random_request(std::mt19937_64& random) {
@@ -190,8 +159,8 @@ TEST_F(BatchOnFakeModel, EveryReplyIsThatOfItsRunAlone) {
       }
     }
     EXPECT_EQ(counts_.n_shared > 0, n_sessions > 1);
+    EXPECT_EQ(head_->n_shared() > 0, n_sessions > 1);
   }
-  EXPECT_GT(counts_.n_shared_drafts, 0U);
   EXPECT_GT(counts_.n_mixed, 0U);
   EXPECT_LE(counts_.most_rows, std::max(kChunk, speculation::kMaxDraftTokens + 1));
   EXPECT_LE(counts_.most_logits, kLogitRows);

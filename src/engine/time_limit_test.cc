@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <utility>
 #include <variant>
@@ -21,45 +20,6 @@ namespace ft::engine {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// A fake model whose forwards take 10 ms of a layer each, and end between layers.
-class SlowModel final : public models::Model {
- public:
-  SlowModel(ft::testing::FakeModelOptions options, std::shared_ptr<ft::testing::FakeClock> clock)
-      : model_(std::move(options)), clock_(std::move(clock)) {}
-
-  const models::ModelConfig& config() const noexcept override { return model_.config(); }
-  std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
-    return model_.new_cache(options);
-  }
-  std::unique_ptr<models::Workspace> new_workspace() const override {
-    return model_.new_workspace();
-  }
-  const models::ForwardOutput& forward(std::span<const models::SequenceSlice> slices,
-                                       std::span<const LayerIndex> taps,
-                                       std::stop_token stop,
-                                       models::Workspace& workspace) const override {
-    for (std::size_t layer = 1; layer < config().n_layers; ++layer) {
-      clock_->advance(10'000);
-      workspace.report(layer, config().n_layers);
-      if (stop.stop_requested()) throw Cancelled();
-    }
-    return model_.forward(slices, taps, std::move(stop), workspace);
-  }
-  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override {
-    return model_.embed(tokens, workspace);
-  }
-  ConstMatrix project(ConstMatrix hidden,
-                      TokenSpan ids,
-                      models::Workspace& workspace) const override {
-    return model_.project(hidden, ids, workspace);
-  }
-  const models::DraftHead* draft_head() const noexcept override { return nullptr; }
-
- private:
-  ft::testing::FakeModel model_;
-  std::shared_ptr<ft::testing::FakeClock> clock_;
-};
 
 class TimeLimit : public ::testing::Test {
  protected:
@@ -106,22 +66,29 @@ TEST_F(TimeLimit, EndsARunningRequestWithWhatItHas) {
 }
 
 TEST_F(TimeLimit, EndsALoneForwardBetweenTwoLayers) {
-  ft::testing::FakeModelOptions fake;
+  constexpr std::size_t kLayers = 4;
+  constexpr auto kForwardMs = static_cast<std::int64_t>(10 * kLayers);
   const auto slow = std::make_shared<ft::testing::FakeClock>();
+  ft::testing::FakeModelOptions fake;
+  fake.before_forward = [&slow](auto, const std::stop_token& stop, models::Workspace& workspace) {
+    for (std::size_t layer = 1; layer <= kLayers; ++layer) {
+      slow->advance(10'000);
+      workspace.report(layer, kLayers);
+      if (stop.stop_requested()) throw Cancelled();
+    }
+  };
   EngineParts parts;
-  parts.model = std::make_unique<SlowModel>(fake, slow);
-  const auto forward_ms = 10 * static_cast<std::int64_t>(parts.model->config().n_layers - 1);
-  ASSERT_GT(forward_ms, 10);
+  parts.model = std::make_unique<ft::testing::FakeModel>(fake);
   parts.clock = slow;
   parts.draw_seed = [] { return std::uint64_t{1}; };
   parts.context = 100;
   parts.prefill_chunk = 64;
   Engine engine(std::move(parts));
   // The prompt's forward and one more fit; of the next the first layer does.
-  const Reply reply = run_alone(engine, request(milliseconds(2 * forward_ms + 10)));
+  const Reply reply = run_alone(engine, request(milliseconds(2 * kForwardMs + 10)));
   EXPECT_EQ(reply.completion.finish_reason, foretoken::FinishReason::kTimeout);
   EXPECT_EQ(reply.ids.size(), 2U);
-  EXPECT_EQ(slow->now_us(), 1000 * (2 * forward_ms + 10));
+  EXPECT_EQ(slow->now_us(), 1000 * (2 * kForwardMs + 10));
 }
 
 TEST_F(TimeLimit, CountsFromSubmission) {

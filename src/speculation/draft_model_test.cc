@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,54 +31,31 @@ struct Script {
   std::optional<std::size_t> spoils_in;  // that many forwards from now all are not finite
   std::optional<std::size_t> nan_in;     // that many forwards from now one gives NaN
   std::vector<std::size_t> n_fed;        // tokens of each forward
-};
 
-/// A fake model that follows a script.
-class ScriptedModel final : public models::Model {
- public:
-  ScriptedModel(const FakeModelOptions& options, Script& script)
-      : model_(options), script_(script) {}
-
-  const models::ModelConfig& config() const noexcept override { return model_.config(); }
-  std::unique_ptr<cache::KvCache> new_cache(const cache::CacheOptions& options) const override {
-    return model_.new_cache(options);
-  }
-  std::unique_ptr<models::Workspace> new_workspace() const override {
-    return model_.new_workspace();
-  }
-  const models::DraftHead* draft_head() const noexcept override { return nullptr; }
-  const models::ForwardOutput& forward(std::span<const models::SequenceSlice> slices,
-                                       std::span<const LayerIndex> taps,
-                                       std::stop_token stop,
-                                       models::Workspace& workspace) const override {
-    if (script_.fails_in && (*script_.fails_in)-- == 0) {
-      script_.fails_in.reset();
+  void follow(std::span<const models::SequenceSlice> slices, models::Workspace& workspace) {
+    if (fails_in && (*fails_in)-- == 0) {
+      fails_in.reset();
       throw IoError("planned failure");
     }
-    if (script_.spoils_in) {
-      if (*script_.spoils_in == 0) throw Error(ErrorCode::kInternal, "not finite");
-      --*script_.spoils_in;
+    if (spoils_in) {
+      if (*spoils_in == 0) throw Error(ErrorCode::kInternal, "not finite");
+      --*spoils_in;
     }
-    if (script_.nan_in && (*script_.nan_in)-- == 0) {
-      script_.nan_in.reset();
+    if (nan_in && (*nan_in)-- == 0) {
+      nan_in.reset();
       dynamic_cast<testing::FakeWorkspace&>(workspace).nan_row = 0;
     }
-    script_.n_fed.push_back(slices[0].tokens.size());
-    return model_.forward(slices, taps, std::move(stop), workspace);
+    n_fed.push_back(slices[0].tokens.size());
   }
-  ConstMatrix embed(TokenSpan tokens, models::Workspace& workspace) const override {
-    return model_.embed(tokens, workspace);
-  }
-  ConstMatrix project(ConstMatrix hidden,
-                      TokenSpan ids,
-                      models::Workspace& workspace) const override {
-    return model_.project(hidden, ids, workspace);
-  }
-
- private:
-  FakeModel model_;
-  Script& script_;
 };
+
+/// A model that follows the script, which must outlive it.
+std::unique_ptr<FakeModel> scripted_model(FakeModelOptions options, Script& script) {
+  options.before_forward = [&script](auto slices, const auto&, models::Workspace& workspace) {
+    script.follow(slices, workspace);
+  };
+  return std::make_unique<FakeModel>(std::move(options));
+}
 
 GenerationOptions some_generation(std::uint64_t seed, float temperature) {
   GenerationOptions options;
@@ -97,8 +75,7 @@ class Pair {
                 std::size_t chunk = 512)
       : model_(target),
         sampler_(options.sampling, target.n_vocab),
-        provider_(make_draft_model_provider(std::make_unique<ScriptedModel>(draft, script),
-                                            {.chunk = chunk})),
+        provider_(make_draft_model_provider(scripted_model(draft, script), {.chunk = chunk})),
         cache_options_{.max_tokens = options.cache_tokens},
         source_(another()),
         generation(model_, options) {

@@ -344,6 +344,7 @@ const models::ForwardOutput& FakeModel::forward(std::span<const models::Sequence
                                                 std::span<const LayerIndex> taps,
                                                 std::stop_token stop,
                                                 models::Workspace& workspace) const {
+  if (options_.before_forward) options_.before_forward(slices, stop, workspace);
   auto& space = dynamic_cast<FakeWorkspace&>(workspace);
   for (const models::SequenceSlice& slice : slices) check(slice);
   if (stop.stop_requested()) throw Cancelled();

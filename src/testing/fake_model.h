@@ -12,8 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,6 +35,12 @@ struct FakeModelOptions {
   std::optional<unsigned> head_quality;
   bool head_wants_prompt = true;
   std::string weights_hash = "fake";
+  /// Called by every forward before anything else, on its thread; what it throws is the forward's
+  /// end. May be empty.
+  std::function<void(std::span<const models::SequenceSlice> slices,
+                     const std::stop_token& stop,
+                     models::Workspace& workspace)>
+      before_forward = {};
 };
 
 /// All that the trunk knows at a position.
