@@ -154,7 +154,7 @@ SessionState Session::save_front(std::size_t n_fed) const {
   out.n_fed = n_fed;
   out.cache = cache_->clone_front(n_fed);
   for (const auto& source : sources_) {
-    if (auto state = source->save()) {
+    if (auto state = source->save(n_fed + 1)) {
       out.sources.push_back(
           {std::string(source->name()), source->state_version(), std::move(state)});
     }
@@ -217,7 +217,8 @@ void Session::check(const SessionState& saved) const {
 Session::Sources Session::sources_after(const SessionState& saved) {
   Sources out = open_sources();
   for (const auto& source : out) {
-    if (const SavedSource* found = find_saved(saved, *source)) source->restore(*found->state);
+    if (const SavedSource* found = find_saved(saved, *source))
+      source->restore(*found->state, saved.tokens.size());
     show(*source, saved.tokens, saved.n_prompt, saved.n_fed);
   }
   return out;
@@ -265,8 +266,8 @@ void Session::begin(TokenSpan prompt, SessionState&& from) {
 
 void Session::begin(TokenSpan prompt, const SessionState& from) {
   const std::size_t n = n_reusable(from.tokens, *from.cache, prompt);
-  begin_with(prompt, from.cache->clone_front(n), [&from](speculation::DraftSource& source) {
-    if (const SavedSource* found = find_saved(from, source)) source.restore(*found->state);
+  begin_with(prompt, from.cache->clone_front(n), [&from, n](speculation::DraftSource& source) {
+    if (const SavedSource* found = find_saved(from, source)) source.restore(*found->state, n + 1);
   });
 }
 

@@ -377,13 +377,13 @@ TEST(DraftModel, ASavedOneIsTakenUpWithoutFeedingTheTextAgain) {
       if (n_rounds > 0) pair.generation.round(n_rounds % 3 == 0 ? nullptr : &pair.source(), 2);
       SCOPED_TRACE(n_rounds);
       const std::size_t n_text = pair.generation.tokens().size();
-      const auto saved = pair.source().save();
+      const auto saved = pair.source().save(DraftSource::kAllTokens);
       ASSERT_NE(saved, nullptr);
       const auto expected = drafts_of(pair, pair.source());
-      const auto with_guesses = pair.source().save();
+      const auto with_guesses = pair.source().save(DraftSource::kAllTokens);
       for (const SourceState* state : {saved.get(), with_guesses.get()}) {
         const auto taken_up = pair.another();
-        ASSERT_TRUE(taken_up->restore(*state));
+        ASSERT_TRUE(taken_up->restore(*state, DraftSource::kAllTokens));
         show(pair, *taken_up);
         const auto [tokens, n_fed] = drafts_of(pair, *taken_up);
         EXPECT_EQ(tokens, expected.first);
@@ -399,11 +399,44 @@ TEST(DraftModel, ASavedOneIsTakenUpWithoutFeedingTheTextAgain) {
   }
 }
 
+TEST(DraftModel, AFrontIsAsGoodForABranchAsTheWhole) {
+  for (const std::optional<std::size_t> window : {std::optional<std::size_t>(), {4}}) {
+    FakeModelOptions draft;
+    draft.rollback_window = window;
+    Pair pair(some_generation(9, 1), {}, draft);
+    pair.generation.prefill();
+    pair.generation.round(&pair.source(), 3);
+    drafts_of(pair, pair.source());
+    const TokenSpan tokens = pair.generation.tokens();
+    const auto whole = pair.source().save(DraftSource::kAllTokens);
+    for (std::size_t n_common = 1; n_common <= tokens.size(); ++n_common) {
+      SCOPED_TRACE(n_common);
+      std::vector<Token> branch(tokens.begin(),
+                                tokens.begin() + static_cast<std::ptrdiff_t>(n_common));
+      branch.push_back(0);
+      const auto taken_up = [&](const SourceState& state, std::size_t n_tokens) {
+        auto out = pair.another();
+        EXPECT_TRUE(out->restore(state, n_tokens));
+        EXPECT_LE(out->cache()->length(), n_tokens);
+        out->observe({.sequence = branch,
+                      .n_prompt = branch.size(),
+                      .first_position = n_common,
+                      .n_rows = 0,
+                      .taps = {}});
+        return drafts_of(pair, *out);
+      };
+      const auto expected = taken_up(*whole, DraftSource::kAllTokens);
+      EXPECT_EQ(taken_up(*whole, n_common), expected);
+      EXPECT_EQ(taken_up(*pair.source().save(n_common), DraftSource::kAllTokens), expected);
+    }
+  }
+}
+
 TEST(DraftModel, AStateOfAnotherDraftModelIsNotUsed) {
   Pair pair(some_generation(9, 1));
   pair.generation.prefill();
   const std::vector<Token> expected = pair.propose(4);
-  const auto state = pair.source().save();
+  const auto state = pair.source().save(DraftSource::kAllTokens);
   FakeModelOptions other_weights;
   other_weights.weights_hash = "other";
   FakeModelOptions shorter;
@@ -411,7 +444,7 @@ TEST(DraftModel, AStateOfAnotherDraftModelIsNotUsed) {
   for (const FakeModelOptions& draft : {other_weights, shorter}) {
     Pair other(some_generation(9, 1), {}, draft);
     const auto source = other.another();
-    EXPECT_FALSE(source->restore(*state));
+    EXPECT_FALSE(source->restore(*state, DraftSource::kAllTokens));
     show(pair, *source);
     const auto [tokens, n_fed] = drafts_of(other, *source);
     EXPECT_EQ(tokens, expected);

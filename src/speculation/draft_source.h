@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,6 +82,8 @@ class HeadDrafter {
 
 class DraftSource {
  public:
+  static constexpr std::size_t kAllTokens = std::numeric_limits<std::size_t>::max();
+
   virtual ~DraftSource() = default;
   /// For logs and metrics only.
   virtual std::string_view name() const noexcept = 0;
@@ -102,16 +105,18 @@ class DraftSource {
   virtual cache::KvCache* cache() noexcept { return nullptr; }
 
   /// A copy of all that its drafts depend on beside the tokens; null if observe() of the tokens
-  /// alone rebuilds it. Not while propose() runs.
-  virtual std::unique_ptr<SourceState> save() const { return nullptr; }
-  /// For a source that has observed nothing: to be as the one that saved. False if it cannot use
-  /// this state; then nothing has changed, and it goes on with a gap. The session observes next.
-  virtual bool restore(const SourceState& /*state*/) { return false; }
-  /// save() of a source that is not used any more: it may hand over what it has, so that nothing
-  /// is held twice.
-  virtual std::unique_ptr<SourceState> release() { return save(); }
+  /// alone rebuilds it. Whoever uses it has at most the first n_tokens of the sequence in common:
+  /// what belongs to later ones can be left out. Not while propose() runs.
+  virtual std::unique_ptr<SourceState> save(std::size_t /*n_tokens*/) const { return nullptr; }
+  /// For a source that has observed nothing: to be as the one that saved, as far as the first
+  /// n_tokens go. False if it cannot use this state; then nothing has changed, and it goes on with
+  /// a gap. The session observes next.
+  virtual bool restore(const SourceState& /*state*/, std::size_t /*n_tokens*/) { return false; }
+  /// All of a source that is not used any more: it may hand over what it has, so that nothing is
+  /// held twice.
+  virtual std::unique_ptr<SourceState> release() { return save(kAllTokens); }
   /// restore() of a state that nobody else needs: it may be taken apart.
-  virtual bool adopt(SourceState& state) { return restore(state); }
+  virtual bool adopt(SourceState& state) { return restore(state, kAllTokens); }
   /// Counts changes of what save() means; states of another version are not offered to restore().
   virtual std::uint32_t state_version() const noexcept { return 1; }
 };

@@ -19,6 +19,17 @@ constexpr std::size_t kMaxIdle = 64;
 // Rows per append: bounds the head's workspace whatever the prefill chunk is.
 constexpr std::size_t kMaxAppend = 512;
 
+/// The rows that hold for a sequence with so many tokens in common, as far as the cache can go
+/// back; without what a failed append may have left.
+std::unique_ptr<cache::KvCache> copy_front(const cache::KvCache& cache,
+                                           HeadHistory::Rows& rows,
+                                           std::size_t n_tokens) {
+  HeadHistory::Rows front = rows;
+  front.cut(std::max<std::size_t>(n_tokens, 1) - 1);  // a row also needs the next token
+  if (cache.length() - front.n <= cache.rollback_limit()) rows = std::move(front);
+  return cache.clone_front(rows.n);
+}
+
 ConstMatrix rows_of(ConstMatrix matrix, std::size_t begin, std::size_t n) {
   return {matrix.data + begin * matrix.stride, n, matrix.n_cols, matrix.stride};
 }
@@ -48,7 +59,7 @@ void HeadHistory::observe(TokenSpan sequence,
   if (hidden.n_rows == 0) return;
   if (first > hidden_end()) leave_out(first);
   n_idle_ = hidden.n_rows > kMaxWaiting ? 0 : n_idle_ + hidden.n_rows;
-  if (hidden_end() - rows_end() + hidden.n_rows <= kMaxWaiting) {
+  if (hidden_end() - rows_.end() + hidden.n_rows <= kMaxWaiting) {
     keep(hidden);
     return;
   }
@@ -57,17 +68,17 @@ void HeadHistory::observe(TokenSpan sequence,
     keep(hidden);
     return;
   }
-  append(kept_hidden(rows_end(), hidden_end()));
+  append(kept_hidden(rows_.end(), hidden_end()));
   append(rows_of(hidden, 0, hidden.n_rows - 1));
   hidden_.clear();
-  hidden_begin_ = rows_end();
+  hidden_begin_ = rows_.end();
   keep(rows_of(hidden, hidden.n_rows - 1, 1));
 }
 
 // Leaves out waiting rows, half of them at least: not every call moves those that stay.
 void HeadHistory::make_room(std::size_t n_new) {
   const std::size_t n_kept = std::min(kMaxWaiting / 2, kMaxWaiting - n_new);
-  const std::size_t end = hidden_end() - std::min(n_kept, hidden_end() - rows_end());
+  const std::size_t end = hidden_end() - std::min(n_kept, hidden_end() - rows_.end());
   const ConstMatrix rest = kept_hidden(end, hidden_end());
   const std::vector<float> kept(rest.data, rest.data + rest.n_rows * rest.n_cols);
   leave_out(end);
@@ -76,28 +87,37 @@ void HeadHistory::make_room(std::size_t n_new) {
 
 // The next row is that of position `end`; waiting rows are dropped.
 void HeadHistory::leave_out(std::size_t end) {
-  const std::size_t begin = rows_end();
-  if (n_rows_ > 0 && end > begin) {
-    if (gaps_.empty() || gaps_.back().end != begin) gaps_.push_back({begin, begin});
-    gaps_.back().end = end;
+  const std::size_t begin = rows_.end();
+  if (rows_.n > 0 && end > begin) {
+    if (rows_.gaps.empty() || rows_.gaps.back().end != begin) rows_.gaps.push_back({begin, begin});
+    rows_.gaps.back().end = end;
   }
-  origin_ += end - begin;
+  rows_.origin += end - begin;
   hidden_.clear();
   hidden_begin_ = end;
 }
 
-HeadHistory::Saved HeadHistory::save() const {
-  std::unique_ptr<cache::KvCache> copy = cache_->clone();
-  if (copy->length() > n_rows_) copy->truncate(n_rows_);  // what a failed append may have left
-  return {std::move(copy), tokens_, origin_, gaps_, n_idle_, hidden_, hidden_begin_};
+void HeadHistory::Rows::cut(std::size_t end_position) {
+  while (!gaps.empty() && end_position < gaps.back().end) {
+    const Gap gap = gaps.back();
+    gaps.pop_back();
+    origin -= gap.end - gap.begin;
+    n = gap.begin - origin;
+  }
+  n -= std::min(end() - std::min(end(), end_position), n);
+}
+
+HeadHistory::Saved HeadHistory::save(std::size_t n_tokens) const {
+  Rows rows = rows_;
+  std::unique_ptr<cache::KvCache> copy = copy_front(*cache_, rows, n_tokens);
+  return {std::move(copy), tokens_, std::move(rows), n_idle_, hidden_, hidden_begin_};
 }
 
 HeadHistory::Saved HeadHistory::release() {
   end_chain();
   return {std::move(cache_),
           std::move(tokens_),
-          origin_,
-          std::move(gaps_),
+          std::move(rows_),
           n_idle_,
           std::move(hidden_),
           hidden_begin_};
@@ -107,12 +127,13 @@ bool HeadHistory::fits(const Saved& saved) const noexcept {
   return saved.cache->max_tokens() == cache_->max_tokens() && saved.hidden.size() % d_model_ == 0;
 }
 
-bool HeadHistory::restore(const Saved& saved) {
+bool HeadHistory::restore(const Saved& saved, std::size_t n_tokens) {
   if (!fits(saved)) return false;
-  Saved copy{saved.cache->clone(),
+  Rows rows = saved.rows;
+  std::unique_ptr<cache::KvCache> cache = copy_front(*saved.cache, rows, n_tokens);
+  Saved copy{std::move(cache),
              saved.tokens,
-             saved.origin,
-             saved.gaps,
+             std::move(rows),
              saved.n_idle,
              saved.hidden,
              saved.hidden_begin};
@@ -123,10 +144,8 @@ bool HeadHistory::adopt(Saved& saved) {
   if (!fits(saved)) return false;
   cache_ = std::move(saved.cache);
   tokens_ = std::move(saved.tokens);
-  gaps_ = std::move(saved.gaps);
-  origin_ = saved.origin;
+  rows_ = std::move(saved.rows);
   n_idle_ = saved.n_idle;
-  n_rows_ = cache_->length();
   hidden_ = std::move(saved.hidden);
   hidden_begin_ = saved.hidden_begin;
   return true;
@@ -134,20 +153,20 @@ bool HeadHistory::adopt(Saved& saved) {
 
 std::size_t HeadHistory::max_chain() const noexcept {
   if (tokens_.size() < 2 || hidden_.empty() || hidden_end() != tokens_.size() - 1) return 0;
-  if (hidden_end() == rows_end() && cache_->rollback_limit() == 0) return 0;
+  if (hidden_end() == rows_.end() && cache_->rollback_limit() == 0) return 0;
   const std::size_t n_free =
-      cache_->max_tokens() - std::min(cache_->max_tokens(), hidden_end() - origin_ - 1);
+      cache_->max_tokens() - std::min(cache_->max_tokens(), hidden_end() - rows_.origin - 1);
   return std::min(n_free, cache_->rollback_limit() + 1);
 }
 
 models::DraftSlice HeadHistory::first_rows(models::IndexSets& sets) {
   FT_CHECK(max_chain() > 0);
   const std::size_t newest = hidden_end() - 1;
-  if (rows_end() > newest) {  // it was stepped before and its draft came to nothing
-    n_rows_ = newest - origin_;
-    cache_->truncate(n_rows_);
+  if (rows_.end() > newest) {  // it was stepped before and its draft came to nothing
+    rows_.n = newest - rows_.origin;
+    cache_->truncate(rows_.n);
   }
-  const std::size_t begin = rows_end();
+  const std::size_t begin = rows_.end();
   n_idle_ = 0;
   n_first_ = newest + 1 - begin;
   return {cache_.get(),
@@ -164,14 +183,14 @@ models::DraftSlice HeadHistory::next_rows(Token draft, models::IndexSets& sets) 
 void HeadHistory::stepped(const models::DraftStep& step) {
   state_.assign(step.hidden.begin(), step.hidden.end());
   if (n_first_ == 0) return;
-  n_rows_ += std::exchange(n_first_, 0);
+  rows_.n += std::exchange(n_first_, 0);
   hidden_.erase(hidden_.begin(), hidden_.end() - static_cast<std::ptrdiff_t>(d_model_));
-  hidden_begin_ = rows_end() - 1;
+  hidden_begin_ = rows_.end() - 1;
 }
 
 void HeadHistory::end_chain() {
   n_first_ = 0;
-  if (cache_->length() > n_rows_) cache_->truncate(n_rows_);
+  if (cache_->length() > rows_.n) cache_->truncate(rows_.n);
 }
 
 models::DraftStep HeadHistory::start_chain(models::IndexSets& sets) {
@@ -204,9 +223,9 @@ ConstMatrix HeadHistory::kept_hidden(std::size_t begin, std::size_t end) const {
 // Forgets everything; the next row is that of `position`.
 void HeadHistory::restart(std::size_t position) {
   if (cache_->length() > 0) cache_ = head_.new_cache(options_);
-  origin_ = position;
-  n_rows_ = 0;
-  gaps_.clear();
+  rows_.origin = position;
+  rows_.n = 0;
+  rows_.gaps.clear();
   hidden_.clear();
   hidden_begin_ = position;
 }
@@ -216,25 +235,19 @@ void HeadHistory::restart(std::size_t position) {
 void HeadHistory::rewind(std::size_t n_tokens_kept, std::size_t n_hidden_kept) {
   const std::size_t n_pairs_kept =
       std::min(n_hidden_kept, std::max<std::size_t>(n_tokens_kept, 1) - 1);
-  const std::size_t n_before = n_rows_;
-  while (!gaps_.empty() && n_pairs_kept < gaps_.back().end) {
-    const Gap gap = gaps_.back();
-    gaps_.pop_back();
-    origin_ -= gap.end - gap.begin;
-    n_rows_ = gap.begin - origin_;
-  }
-  n_rows_ -= std::min(rows_end() - std::min(rows_end(), n_pairs_kept), n_rows_);
-  if (rows_end() > n_pairs_kept || n_before - n_rows_ > cache_->rollback_limit()) {
+  const std::size_t n_before = rows_.n;
+  rows_.cut(n_pairs_kept);
+  if (rows_.end() > n_pairs_kept || n_before - rows_.n > cache_->rollback_limit()) {
     restart(n_pairs_kept);
     return;
   }
-  if (n_rows_ < n_before) cache_->truncate(n_rows_);
+  if (rows_.n < n_before) cache_->truncate(rows_.n);
   if (hidden_end() > n_hidden_kept) {
     hidden_.resize(n_hidden_kept > hidden_begin_ ? (n_hidden_kept - hidden_begin_) * d_model_ : 0);
   }
-  if (hidden_begin_ > rows_end()) {
+  if (hidden_begin_ > rows_.end()) {
     hidden_.clear();
-    hidden_begin_ = rows_end();
+    hidden_begin_ = rows_.end();
   }
 }
 
@@ -251,9 +264,9 @@ void HeadHistory::append(ConstMatrix hidden) {
     const std::size_t n = std::min(kMaxAppend, hidden.n_rows - begin);
     head_.append(*cache_,
                  rows_of(hidden, begin, n),
-                 TokenSpan(tokens_).subspan(rows_end() + 1, n),
+                 TokenSpan(tokens_).subspan(rows_.end() + 1, n),
                  *workspace_);
-    n_rows_ += n;
+    rows_.n += n;
   }
 }
 

@@ -43,22 +43,33 @@ class HeadHistory {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
+  /// The positions that a cache has true rows of.
+  struct Rows {
+    std::size_t origin = 0;  // position of the last row less its index
+    std::size_t n = 0;
+    std::vector<Gap> gaps;  // between them
+
+    std::size_t end() const noexcept { return origin + n; }
+    /// Leaves out those from position `end` on.
+    void cut(std::size_t end);
+  };
   /// All that it is made of, waiting rows included.
   struct Saved {
     std::unique_ptr<cache::KvCache> cache;
     std::vector<Token> tokens;
-    std::size_t origin = 0;
-    std::vector<Gap> gaps;
+    Rows rows;
     std::size_t n_idle = 0;
     std::vector<float> hidden;
     std::size_t hidden_begin = 0;
   };
-  /// Not within a chain.
-  Saved save() const;
-  /// save() of a history that is not used any more; copies nothing.
+  /// A copy for a history whose sequence has at most n_tokens in common with this one's: of the
+  /// cache no more than that one can use. Not within a chain.
+  Saved save(std::size_t n_tokens) const;
+  /// All of a history that is not used any more; copies nothing.
   Saved release();
-  /// False, with nothing changed, if it is that of a head of another width or context.
-  bool restore(const Saved& saved);
+  /// Takes a copy, see save(). False, with nothing changed, if it is that of a head of another
+  /// width or context. observe() comes next.
+  bool restore(const Saved& saved, std::size_t n_tokens);
   /// restore() that copies nothing.
   bool adopt(Saved& saved);
 
@@ -85,7 +96,6 @@ class HeadHistory {
   models::DraftStep continue_chain(Token draft, models::IndexSets& sets);
 
  private:
-  std::size_t rows_end() const noexcept { return origin_ + n_rows_; }
   std::size_t hidden_end() const noexcept { return hidden_begin_ + hidden_.size() / d_model_; }
   bool fits(const Saved& saved) const noexcept;
   ConstMatrix kept_hidden(std::size_t begin, std::size_t end) const;
@@ -104,12 +114,10 @@ class HeadHistory {
   std::unique_ptr<models::Workspace> workspace_;
 
   std::vector<Token> tokens_;  // the committed sequence as last seen
-  std::size_t origin_ = 0;     // position of the cache's last row less its index
-  std::size_t n_rows_ = 0;     // true rows of the cache
-  std::vector<Gap> gaps_;      // between its rows
+  Rows rows_;                  // of the cache
   std::size_t n_idle_ = 0;     // rows observed since the last chain, without those of the prompt
-  // The trunk's hidden rows from hidden_begin_ on, contiguous, hidden_begin_ <= rows_end(). Those
-  // from rows_end() on wait; one before it is kept in case the newest row has to be stepped again.
+  // The trunk's hidden rows from hidden_begin_ on, contiguous, hidden_begin_ <= rows_.end(). Those
+  // from rows_.end() on wait; one before it is kept in case the newest row has to be stepped again.
   std::vector<float> hidden_;
   std::size_t hidden_begin_ = 0;
   // Of a chain.

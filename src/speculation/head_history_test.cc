@@ -222,6 +222,48 @@ TEST_F(HeadHistoryTest, ARewindAcrossAGapKeepsWhatIsBeforeIt) {
   expect_rows(other, 0, 13);
 }
 
+// Copies for a sequence that branches off: whole, of the front, and the front of a whole copy.
+TEST_F(HeadHistoryTest, AFrontIsAsGoodForABranchAsTheWhole) {
+  const std::vector<Token> sequence = some_tokens(60, 6);
+  for (const auto& [first, n] : {std::pair(0, 20), std::pair(25, 5), std::pair(40, 19)}) {
+    observe({sequence.begin(), sequence.begin() + first + n + 1}, first, n);
+    start_and_end_chain();
+  }
+  const HeadHistory::Saved whole = history_.save(sequence.size());
+  ASSERT_EQ(whole.rows.gaps.size(), 2U);
+  const auto rows_of = [](HeadHistory& history) {
+    return dynamic_cast<FakeHeadCache&>(history.cache()).rows();
+  };
+  for (std::size_t n_common = 0; n_common < sequence.size(); ++n_common) {
+    SCOPED_TRACE(n_common);
+    std::vector<Token> branch(sequence.begin(),
+                              sequence.begin() + static_cast<std::ptrdiff_t>(n_common));
+    branch.push_back((sequence[n_common] + 1) % 16);
+    for (const Token token : {7, 7, 7, 7}) branch.push_back(token);
+    const std::size_t first = std::max<std::size_t>(n_common, 1) - 1;
+    std::vector<HeadHistory> copies;
+    for (int i = 0; i < 3; ++i)
+      copies.emplace_back(trunk_.head(), trunk_.d_model(), cache::CacheOptions{.max_tokens = 2048});
+    ASSERT_TRUE(copies[0].restore(whole, sequence.size()));
+    ASSERT_TRUE(copies[1].restore(whole, n_common));
+    HeadHistory::Saved front = history_.save(n_common);
+    ASSERT_TRUE(copies[2].adopt(front));
+    for (std::size_t i = 1; i < copies.size(); ++i) EXPECT_LE(copies[i].cache().length(), n_common);
+    std::vector<std::vector<FakeHeadCache::Row>> branched;
+    for (HeadHistory& copy : copies) {
+      models::IndexSets sets;
+      copy.observe(branch, first, {});
+      copy.observe(branch, first, trunk_.rows(branch, first, branch.size() - 1 - first));
+      copy.start_chain(sets);
+      copy.end_chain();
+      branched.push_back(rows_of(copy));
+      EXPECT_GE(branched.back().size(), 4U);
+    }
+    EXPECT_EQ(branched[1], branched[0]);
+    EXPECT_EQ(branched[2], branched[0]);
+  }
+}
+
 TEST_F(HeadHistoryTest, ALongPromptIsAppendedButForItsLastRow) {
   std::vector<Token> tokens = some_tokens(1300, 4);
   for (const auto& [first, n] : {std::pair(0u, 600u), std::pair(600u, 1u), std::pair(601u, 699u)}) {

@@ -186,13 +186,13 @@ TEST(MtpSource, ARestoredOneDraftsAsIfItHadSeenAll) {
     generation.prefill();
     for (std::size_t i = 0; i < n_rounds && !generation.is_done(); ++i)
       generation.round(i % 3 == 0 ? &mtp : &ngram, i % 2);
-    const auto state = mtp.save();
+    const auto state = mtp.save(DraftSource::kAllTokens);
     ASSERT_NE(state, nullptr);
     const auto copy = make_draft_provider("mtp", model)
                           ->open({.model = &model,
                                   .sampler = generation.state().sampler,
                                   .cache_options = {.max_tokens = 512}});
-    ASSERT_TRUE(copy->restore(*state));
+    ASSERT_TRUE(copy->restore(*state, DraftSource::kAllTokens));
     copy->observe({.sequence = generation.tokens(),
                    .n_prompt = 8,
                    .first_position = generation.tokens().size() - 1,
@@ -207,8 +207,8 @@ TEST(MtpSource, ARestoredOneDraftsAsIfItHadSeenAll) {
                              ->open({.model = &model,
                                      .sampler = generation.state().sampler,
                                      .cache_options = {.max_tokens = 100}});
-    EXPECT_FALSE(smaller->restore(*state));
-    EXPECT_FALSE(open_ngram()->restore(*state));
+    EXPECT_FALSE(smaller->restore(*state, DraftSource::kAllTokens));
+    EXPECT_FALSE(open_ngram()->restore(*state, DraftSource::kAllTokens));
   }
 }
 
@@ -223,7 +223,7 @@ TEST(MtpSource, ARestoredOneThatHadGivenUpHasGivenUp) {
                         ->open({.model = &model,
                                 .sampler = generation.state().sampler,
                                 .cache_options = {.max_tokens = 512}});
-  ASSERT_TRUE(copy->restore(*mtp.save()));
+  ASSERT_TRUE(copy->restore(*mtp.save(DraftSource::kAllTokens), DraftSource::kAllTokens));
   copy->observe({.sequence = generation.tokens(),
                  .n_prompt = 8,
                  .first_position = generation.tokens().size() - 1,

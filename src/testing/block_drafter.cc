@@ -39,11 +39,11 @@ void BlockDrafter::observe(const speculation::Committed& committed) {
   n_prompt_ = committed.n_prompt;
 }
 
-std::unique_ptr<speculation::SourceState> BlockDrafter::save() const {
+std::unique_ptr<speculation::SourceState> BlockDrafter::save(std::size_t /*n_tokens*/) const {
   return std::make_unique<State>(ring_);
 }
 
-bool BlockDrafter::restore(const speculation::SourceState& state) {
+bool BlockDrafter::restore(const speculation::SourceState& state, std::size_t /*n_tokens*/) {
   const auto* const saved = dynamic_cast<const State*>(&state);
   if (saved == nullptr || !ring_.has_shape_of(saved->ring)) return false;
   ring_ = saved->ring;

@@ -39,8 +39,8 @@ class BlockDrafter final : public speculation::DraftSource {
   void observe(const speculation::Committed& committed) override;
   speculation::Draft propose(const speculation::DraftRequest& request,
                              std::stop_token stop) override;
-  std::unique_ptr<speculation::SourceState> save() const override;
-  bool restore(const speculation::SourceState& state) override;
+  std::unique_ptr<speculation::SourceState> save(std::size_t n_tokens) const override;
+  bool restore(const speculation::SourceState& state, std::size_t n_tokens) override;
 
   const speculation::FeatureRing& ring() const noexcept { return ring_; }
   /// Rows that were read and checked.

@@ -155,6 +155,7 @@ class FakeHeadCache final : public cache::KvCache {
     FakeState state;  // of the trunk at that position
     Token next = 0;
     bool is_chained = false;
+    bool operator==(const Row&) const = default;
   };
 
   FakeHeadCache(std::size_t max_tokens, std::optional<std::size_t> rollback_window)

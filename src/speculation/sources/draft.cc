@@ -60,8 +60,8 @@ class DraftModelSource final : public DraftSource {
   }
 
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
-  std::unique_ptr<SourceState> save() const override;
-  bool restore(const SourceState& state) override;
+  std::unique_ptr<SourceState> save(std::size_t n_tokens) const override;
+  bool restore(const SourceState& state, std::size_t n_tokens) override;
   std::unique_ptr<SourceState> release() override;
   bool adopt(SourceState& state) override;
 
@@ -75,7 +75,7 @@ class DraftModelSource final : public DraftSource {
   };
 
   bool fits(const State& saved) const noexcept;
-  void take_over(std::unique_ptr<cache::KvCache> cache, std::vector<Token> fed, const State& saved);
+  void take_over(State& saved);
   void rewind(std::size_t length);
   /// Leading tokens of the cache that are committed.
   std::size_t n_true() noexcept { return n_true_ = common_prefix(fed_, committed_, n_true_); }
@@ -120,22 +120,20 @@ void DraftModelSource::rewind(std::size_t length) {
   n_true_ = std::min(n_true_, fed_.size());
 }
 
-std::unique_ptr<SourceState> DraftModelSource::save() const {
+std::unique_ptr<SourceState> DraftModelSource::save(std::size_t n_tokens) const {
   auto state = std::make_unique<State>();
   state->weights_hash = model_.config().weights_hash;
   state->n_spoiled = n_spoiled_;
   // What a round that failed may have left is no part of it.
-  const std::size_t n_true = common_prefix(fed_, committed_, n_true_);
-  const std::size_t n_guessed = fed_.size() - n_true;
-  if (n_guessed > n_undoable_) {
+  const std::size_t n_kept = std::min(common_prefix(fed_, committed_, n_true_), n_tokens);
+  const std::size_t n_dropped = fed_.size() - n_kept;
+  if (n_dropped > n_undoable_) {
     state->cache = model_.new_cache(cache_options_);
     return state;
   }
-  std::unique_ptr<cache::KvCache> copy = cache_->clone();
-  if (n_guessed > 0) copy->truncate(n_true);
-  state->cache = std::move(copy);
-  state->fed.assign(fed_.begin(), fed_.begin() + static_cast<std::ptrdiff_t>(n_true));
-  state->n_undoable = n_undoable_ - n_guessed;
+  state->cache = cache_->clone_front(n_kept);
+  state->fed.assign(fed_.begin(), fed_.begin() + static_cast<std::ptrdiff_t>(n_kept));
+  state->n_undoable = n_undoable_ - n_dropped;
   return state;
 }
 
@@ -155,27 +153,35 @@ bool DraftModelSource::fits(const State& saved) const noexcept {
          saved.cache->max_tokens() == cache_->max_tokens();
 }
 
-bool DraftModelSource::restore(const SourceState& state) {
+bool DraftModelSource::restore(const SourceState& state, std::size_t n_tokens) {
   const auto* const saved = dynamic_cast<const State*>(&state);
   if (saved == nullptr || !fits(*saved)) return false;
-  take_over(saved->cache->clone(), saved->fed, *saved);
+  const std::size_t n_kept = std::min(saved->fed.size(), n_tokens);
+  const std::size_t n_dropped = saved->fed.size() - n_kept;
+  State front;
+  if (n_dropped <= saved->n_undoable) {
+    front.cache = saved->cache->clone_front(n_kept);
+    front.fed.assign(saved->fed.begin(), saved->fed.begin() + static_cast<std::ptrdiff_t>(n_kept));
+    front.n_undoable = saved->n_undoable - n_dropped;
+  } else {
+    front.cache = model_.new_cache(cache_options_);  // all is fed again
+  }
+  front.n_spoiled = saved->n_spoiled;
+  take_over(front);
   return true;
 }
 
 bool DraftModelSource::adopt(SourceState& state) {
   auto* const saved = dynamic_cast<State*>(&state);
   if (saved == nullptr || !fits(*saved)) return false;
-  take_over(std::move(saved->cache), std::move(saved->fed), *saved);
+  take_over(*saved);
   return true;
 }
 
-void DraftModelSource::take_over(std::unique_ptr<cache::KvCache> cache,
-                                 std::vector<Token> fed,
-                                 const State& saved) {
-  std::vector<Token> committed = fed;
-  cache_ = std::move(cache);
-  fed_ = std::move(fed);
-  committed_ = std::move(committed);
+void DraftModelSource::take_over(State& saved) {
+  committed_ = saved.fed;
+  cache_ = std::move(saved.cache);
+  fed_ = std::move(saved.fed);
   n_true_ = fed_.size();
   n_undoable_ = saved.n_undoable;
   n_spoiled_ = saved.n_spoiled;

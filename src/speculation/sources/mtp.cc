@@ -40,8 +40,8 @@ class MtpSource final : public DraftSource, private HeadDrafter {
   void observe(const Committed& committed) override;
   Draft propose(const DraftRequest& request, std::stop_token stop) override;
   HeadDrafter* head_drafter() noexcept override { return this; }
-  std::unique_ptr<SourceState> save() const override;
-  bool restore(const SourceState& state) override;
+  std::unique_ptr<SourceState> save(std::size_t n_tokens) const override;
+  bool restore(const SourceState& state, std::size_t n_tokens) override;
   std::unique_ptr<SourceState> release() override;
   bool adopt(SourceState& state) override;
 
@@ -96,16 +96,16 @@ void MtpSource::observe(const Committed& committed) {
   history_.observe(committed.sequence, first, hidden, committed.n_same);
 }
 
-std::unique_ptr<SourceState> MtpSource::save() const {
+std::unique_ptr<SourceState> MtpSource::save(std::size_t n_tokens) const {
   auto state = std::make_unique<State>();
-  state->history = history_.save();
+  state->history = history_.save(n_tokens);
   state->n_spoiled = n_spoiled_;
   return state;
 }
 
-bool MtpSource::restore(const SourceState& state) {
+bool MtpSource::restore(const SourceState& state, std::size_t n_tokens) {
   const auto* const saved = dynamic_cast<const State*>(&state);
-  if (saved == nullptr || !history_.restore(saved->history)) return false;
+  if (saved == nullptr || !history_.restore(saved->history, n_tokens)) return false;
   n_spoiled_ = saved->n_spoiled;
   return true;
 }
