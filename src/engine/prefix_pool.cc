@@ -55,7 +55,7 @@ bool PrefixPool::is_coming(TokenSpan prompt) const {
     if (owner->is_feeding()) n_later = std::max(n_later, n_usable_later(owner->session(), prompt));
   }
   for (const SessionState& state : resting_) n_now = std::max(n_now, n_usable(state, prompt));
-  return n_later > n_now + kLeastPrefix;
+  return n_later > n_now + kFewTokens;
 }
 
 void PrefixPool::begin(Session& session, TokenSpan prompt) {
@@ -75,7 +75,7 @@ void PrefixPool::begin(Session& session, TokenSpan prompt) {
 
 void PrefixPool::go_on(Session& session, TokenSpan prompt, std::size_t i) {
   const std::size_t n = n_usable(resting_[i], prompt);
-  const bool is_continued = resting_[i].n_fed - n < kLeastPrefix;
+  const bool is_continued = resting_[i].n_fed - n < kFewTokens;
   // Of equals the one that dies anyway: nothing is to be copied.
   if (!is_continued && !has_place() && n_usable(resting_.front(), prompt) == n) i = 0;
   if (is_continued || (i == 0 && !has_place())) {
@@ -101,7 +101,7 @@ void PrefixPool::make_room() {
 }
 
 void PrefixPool::rest(Session& session) {
-  if (reuse_ == Reuse::kOff || session.cache().length() < kLeastPrefix) return;
+  if (reuse_ == Reuse::kOff || session.cache().length() < kFewTokens) return;
   make_room();
   resting_.push_back(session.put_down());
 }

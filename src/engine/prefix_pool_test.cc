@@ -187,9 +187,26 @@ TEST(PrefixPool, WithOnePlaceABranchTakesIt) {
 TEST(PrefixPool, WhatIsTooShortIsFedAgain) {
   const auto engine = open_fake(2, true);
   Expectation expect(*engine);
-  const std::vector<Token> common = text(PrefixPool::kLeastPrefix, 1);
-  expect.run(request(joined(common, text(10, 2))), 0);
-  expect.run(request(joined(common, {(text(1, 2)[0] + 1) % 24, 1, 2, 3})), 0);
+  const std::vector<Token> first = text(26, 1);
+  expect.run(request(first), 0);
+  // The last common token is always fed.
+  for (const std::size_t n : {PrefixPool::kLeastPrefix, PrefixPool::kLeastPrefix + 1}) {
+    const std::vector<Token> common(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(n));
+    expect.run(request(joined(common, {(first[n] + 1) % 24, 1, 2, 3})),
+               n > PrefixPool::kLeastPrefix ? n - 1 : 0);
+  }
+}
+
+// One that rests would cost another its place.
+TEST(PrefixPool, ASessionOfAFewTokensDoesNotRest) {
+  EngineCore core(fake_parts(2, true));
+  for (const std::size_t n : {PrefixPool::kFewTokens - 1, PrefixPool::kFewTokens}) {
+    Session session(core, {});
+    core.prefixes().begin(session, text(n, n));
+    session.prefill(n, {});
+    core.prefixes().rest(session);
+    EXPECT_EQ(core.prefixes().n_resting(), n < PrefixPool::kFewTokens ? 0U : 1U);
+  }
 }
 
 TEST(PrefixPool, ACancelledPromptKeepsWhatWasFed) {
