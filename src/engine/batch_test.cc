@@ -299,7 +299,7 @@ TEST(BatchOnGlmMini, TheDraftHeadsOfAllSessionsAreInThePlan) {
   const std::uint64_t head = plan(1, true).needs.draft_workspace_bytes;
   EXPECT_GT(head, 0U);
   EXPECT_EQ(workspaces(plan(1, true)), workspaces(plan(1, false)) + head);
-  EXPECT_EQ(workspaces(plan(3, true)), workspaces(plan(1, true)) + 3 * head);
+  EXPECT_EQ(workspaces(plan(3, true)), workspaces(plan(1, true)) + 5 * head);
   EXPECT_EQ(workspaces(plan(3, false)), workspaces(plan(1, false)));
 }
 

@@ -7,6 +7,7 @@
 #include "io/process_memory.h"
 #include "models/memory_needs.h"
 #include "speculation/draft_model.h"
+#include "speculation/head_history.h"
 #include "speculation/lookup_memory.h"
 #include "speculation/round_planner.h"
 #include "text/same_tokens.h"
@@ -88,16 +89,19 @@ models::MemoryUse use_of(const foretoken::EngineOptions& options, const EnginePa
   use.context = parts.context;
   use.kv_type = parts.kv_type;
   use.drafts = options.plans_drafts;
+  use.n_draft_rows = speculation::HeadHistory::kMaxRows;
   use.draft_format = draft_format_of(options);
   return use;
 }
 
 /// With caches for every session. Each feeds its own prompt to the draft head, on a workspace of
-/// its own; several take its steps on a further one.
+/// its own; several take its steps on a further one, together with rows that wait in each.
 models::MemoryNeeds for_sessions(models::MemoryNeeds needs, std::size_t n_sessions) {
   needs.kv_bytes *= n_sessions;
   needs.draft_kv_bytes *= n_sessions;
-  if (n_sessions > 1) needs.workspace_bytes += n_sessions * needs.draft_workspace_bytes;
+  if (n_sessions > 1) {
+    needs.workspace_bytes += (2 * n_sessions - 1) * needs.draft_workspace_bytes;
+  }
   return needs;
 }
 

@@ -1,7 +1,8 @@
 // Whether the draft tier's memory serves the main model. Pure: it is told of every pass.
 //
 // A planner that has given up drafting still probes, at most every 16 rounds: that must not call
-// the memory back. One that drafts does so round after round.
+// the memory back. One that drafts does so round after round. At first the memory is lent: it is
+// empty, so that calling it back for the fourth pass with drafts costs nothing.
 #pragma once
 
 #include <bit>
@@ -29,8 +30,8 @@ class DraftLending {
   bool is_lent() const noexcept { return is_lent_; }
 
  private:
-  std::uint32_t passes_ = ~std::uint32_t{0};  // the latest in bit 0; as if all had drafted
-  bool is_lent_ = false;
+  std::uint32_t passes_ = 0;  // the latest in bit 0
+  bool is_lent_ = true;
 };
 
 }  // namespace ft::experts

@@ -22,16 +22,23 @@ void LookaheadGate::end_pass(std::uint64_t n_experts, std::int64_t now_us) noexc
     measure.us += static_cast<double>(now_us - start_us_);
     measure.experts += static_cast<double>(n_experts);
   }
+  if (is_far_slower()) return decide();
   if (n_passes_in_window_ < kWindowPasses) return;
   n_passes_in_window_ = 0;
   if (++window_ == kWindows.size()) decide();
 }
 
+bool LookaheadGate::is_far_slower() const noexcept {
+  return !is_on_ && kWindows[window_] && n_passes_in_window_ >= kSettlingPasses + kLeastMeasured &&
+         cost(true) > cost(false) * (1 + kFarSlower);
+}
+
+double LookaheadGate::cost(bool is_on) const noexcept {
+  const Measure& measure = measures_[is_on ? 1 : 0];
+  return measure.us / measure.experts;
+}
+
 void LookaheadGate::decide() noexcept {
-  const auto cost = [this](bool is_on) {
-    const Measure& measure = measures_[is_on ? 1 : 0];
-    return measure.us / measure.experts;
-  };
   if (cost(!is_on_) < cost(is_on_) * (1 - kClearlyFaster)) {
     is_on_ = !is_on_;
     pause_ = kPassesBetweenTrials;
@@ -40,6 +47,7 @@ void LookaheadGate::decide() noexcept {
   }
   n_passes_to_trial_ = pause_;
   window_ = 0;
+  n_passes_in_window_ = 0;
   measures_ = {};
 }
 

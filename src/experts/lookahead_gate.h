@@ -4,7 +4,7 @@
 // A trial is four windows of passes, without - with - with - without, so that a steady drift of the
 // machine's speed falls on both alike. Its measure is time per expert asked for. What is in force
 // stays unless the other is clearly faster; then nothing is tried for long, twice as long after
-// every trial that changed nothing.
+// every trial that changed nothing. A trial of what turns out far slower ends at once.
 #pragma once
 
 #include <array>
@@ -21,6 +21,8 @@ class LookaheadGate {
   static constexpr std::size_t kPassesBetweenTrials = 1000;
   static constexpr std::size_t kMaxPassesBetweenTrials = 16000;
   static constexpr double kClearlyFaster = 0.03;
+  static constexpr double kFarSlower = 0.25;
+  static constexpr std::size_t kLeastMeasured = 4;  // passes before that is believed
   /// Passes of more rows ask for most experts of a layer: nothing to guess, nothing to measure.
   static constexpr std::size_t kMaxRows = 8;
 
@@ -39,6 +41,8 @@ class LookaheadGate {
   };
   static constexpr std::array<bool, 4> kWindows = {false, true, true, false};
 
+  bool is_far_slower() const noexcept;
+  double cost(bool is_on) const noexcept;
   void decide() noexcept;
 
   bool is_on_ = false;

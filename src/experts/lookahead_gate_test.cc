@@ -42,6 +42,18 @@ TEST_F(LookaheadGateTest, KeepsWhatIsClearlyFaster) {
   EXPECT_FALSE(pass(100, 110));
 }
 
+TEST_F(LookaheadGateTest, WhatIsFarSlowerIsTriedNoLonger) {
+  std::size_t n_with = 0;
+  while (gate_.is_trying()) n_with += pass(100, 130) ? 1 : 0;
+  EXPECT_EQ(n_with, LookaheadGate::kSettlingPasses + LookaheadGate::kLeastMeasured);
+  finish_trial(100, 90);  // the next is a whole one
+  EXPECT_TRUE(gate_.is_on());
+  while (!gate_.is_trying()) pass(100, 90);
+  n_with = 0;
+  while (gate_.is_trying()) n_with += pass(100, 130) ? 1 : 0;
+  EXPECT_EQ(n_with, 2 * LookaheadGate::kWindowPasses);  // in force: left for the whole trial's word
+}
+
 TEST_F(LookaheadGateTest, AlmostAsFastIsNoReasonToChange) {
   finish_trial(100, 98);
   EXPECT_FALSE(gate_.is_on());

@@ -74,7 +74,7 @@ void StreamingStore::Core::count_uses(Lease& lease) {
       forecast_.asked(item.expert);
     }
     forecast_.end_turn(n_missing);
-  } else {
+  } else if (!is_hint_trial_ || !lending_.is_lent()) {
     lending_.asked();
   }
   for (const Lease::Item& item : lease.items_) usage_.used(item.expert);
@@ -366,6 +366,7 @@ void StreamingStore::Core::end_pass() {
 bool StreamingStore::Core::begin_round() {
   const std::scoped_lock lock(mutex_);
   n_asked_in_round_ = 0;
+  is_hint_trial_ = false;
   switch (lookahead_) {
     case StreamingOptions::Lookahead::kOff:
       return false;
@@ -373,7 +374,9 @@ bool StreamingStore::Core::begin_round() {
       return true;
     case StreamingOptions::Lookahead::kAuto:
       // One trial at a time: neither would know whose gain it measures.
-      return !gate_.is_trying() && hint_gate_.begin_pass(1, clock_.now_us());
+      if (gate_.is_trying()) return false;
+      is_hint_trial_ = hint_gate_.is_trying();
+      return hint_gate_.begin_pass(1, clock_.now_us());
   }
   return false;
 }
@@ -381,6 +384,7 @@ bool StreamingStore::Core::begin_round() {
 void StreamingStore::Core::end_round() {
   const std::scoped_lock lock(mutex_);
   hint_gate_.end_pass(n_asked_in_round_, clock_.now_us());
+  is_hint_trial_ = false;
 }
 
 void StreamingStore::Core::shrink(Tier tier, std::size_t n_slots) {

@@ -151,7 +151,8 @@ class StreamingStore::Core {
   LatencyHistogram latencies_;
   std::int64_t stall_us_ = 0;
   LookaheadGate gate_;
-  LookaheadGate hint_gate_;  // of rounds
+  LookaheadGate hint_gate_;     // of rounds
+  bool is_hint_trial_ = false;  // this round asks for a hint to see what that gains
   std::uint64_t n_asked_in_pass_ = 0;
   std::uint64_t n_asked_in_round_ = 0;  // of its pass
   std::vector<std::uint32_t> taken_;    // scratch

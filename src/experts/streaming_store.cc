@@ -107,6 +107,7 @@ StreamingStore::Core::Core(StreamingOptions options, const StreamingDeps& deps)
                        .view = std::move(layer.view)});
     first_expert += static_cast<ExpertId>(layer.checksums.size());
   }
+  slots_.set_lent(lending_.is_lent());
   load_heat();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checksum.h"
+#include "experts/slot_tiers.h"
 #include "experts/streaming_store.h"
 #include "io/file.h"
 #include "testing/fake_clock.h"
@@ -70,7 +71,9 @@ class StreamingTest : public ::testing::Test {
     ++n_mirrors_;
   }
 
-  StreamingOptions options(std::size_t trunk_slots, std::size_t draft_slots = 4) const {
+  /// Of the draft slots, none to lend unless more are asked for.
+  StreamingOptions options(std::size_t trunk_slots,
+                           std::size_t draft_slots = SlotTiers::kKeptSlots) const {
     StreamingOptions options;
     for (std::size_t layer = 1; layer <= kLayers; ++layer) {
       LayerExtents extents;

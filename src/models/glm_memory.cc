@@ -120,10 +120,10 @@ MemoryNeeds glm_memory_needs(const GlmConfig& config,
                        nn::score_values(use.n_rows, positions));
   if (drafts && use.drafts) {
     needs.draft_kv_bytes = cache_bytes({config.indexer.has_value()});
-    // The prompt's rows leave their keys only: joined input, layer input and its norm, keys.
+    // All rows leave their keys: joined input, layer input and its norm, keys. One gives a draft.
     needs.draft_workspace_bytes =
-        sizeof(float) *
-        (use.n_rows * (5 * config.d_model + 2 * config.attention.key_dim()) + config.n_vocab);
+        sizeof(float) * (use.n_draft_rows * (5 * config.d_model + 2 * config.attention.key_dim()) +
+                         row_values(config) + nn::score_values(1, positions) + config.n_vocab);
     needs.workspace_bytes += needs.draft_workspace_bytes;
   }
   return needs;

@@ -19,6 +19,7 @@ struct MemoryUse {
   std::size_t context = 0;   // positions per cache
   DType kv_type = DType::kF32;
   bool drafts = true;                       // with the model's own draft head
+  std::size_t n_draft_rows = 1;             // of its largest call
   std::optional<QuantFormat> draft_format;  // LoadOptions::draft_format
 };
 

@@ -12,12 +12,10 @@ namespace {
 // Rows that may wait. More than the rows of a usual round, so that a source that proposes every
 // round never appends; few enough that the batch of a late proposal is no burden.
 constexpr std::size_t kMaxWaiting = 32;
+static_assert(kMaxWaiting <= HeadHistory::kMaxRows);
 
 // Rows without a chain after which rows are left out rather than appended.
 constexpr std::size_t kMaxIdle = 64;
-
-// Rows per append: bounds the head's workspace whatever the prefill chunk is.
-constexpr std::size_t kMaxAppend = 512;
 
 /// The rows that hold for a sequence with so many tokens in common, as far as the cache can go
 /// back; without what a failed append may have left.
@@ -260,8 +258,8 @@ void HeadHistory::keep(ConstMatrix hidden) {
 
 void HeadHistory::append(ConstMatrix hidden) {
   end_chain();  // also what an append that failed may have left
-  for (std::size_t begin = 0; begin < hidden.n_rows; begin += kMaxAppend) {
-    const std::size_t n = std::min(kMaxAppend, hidden.n_rows - begin);
+  for (std::size_t begin = 0; begin < hidden.n_rows; begin += kMaxRows) {
+    const std::size_t n = std::min(kMaxRows, hidden.n_rows - begin);
     head_.append(*cache_,
                  rows_of(hidden, begin, n),
                  TokenSpan(tokens_).subspan(rows_.end() + 1, n),

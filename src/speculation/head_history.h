@@ -22,6 +22,10 @@ namespace ft::speculation {
 /// more than drafts that miss some context. Between calls the cache holds true rows only.
 class HeadHistory {
  public:
+  /// Rows per call of the head, whatever the prefill chunk is: its workspace is memory that
+  /// streamed experts lack, and keys alone are as fast in small batches.
+  static constexpr std::size_t kMaxRows = 64;
+
   HeadHistory(const models::DraftHead& head,
               std::size_t d_model,
               const cache::CacheOptions& options);
