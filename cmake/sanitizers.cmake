@@ -11,7 +11,8 @@ if(FT_SANITIZE)
   target_compile_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
   target_link_options(ft_sanitizers INTERFACE ${FT_SANITIZE_FLAGS})
 endif()
-# Coverage feedback for the libFuzzer targets; costs the ordinary tests little.
+# Coverage feedback for the libFuzzer targets: in the modules, which the tests of that build share at little cost.
+add_library(ft_fuzz_coverage INTERFACE)
 if(FT_FUZZ)
-  target_compile_options(ft_sanitizers INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_options(ft_fuzz_coverage INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# What CI has no time for: all tests (they cover every instruction set of this processor), the static analyzer, the kernels on
+# What CI has no time for: all tests (they cover every instruction set of this processor), the benchmarks, the static analyzer, the kernels on
 # NEON under emulation, ten minutes of fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh slow
 make test
+
+echo "--- benchmarks compile"
+cmake --preset release -DFT_BENCH=ON >/dev/null
+cmake --build build -j "$(nproc)"
+cmake --preset release -DFT_BENCH=OFF >/dev/null
 
 echo "--- clang-tidy with the static analyzer"
 tools/setup.sh check
