@@ -41,15 +41,30 @@ bool fails() noexcept {
 // Not inlined: the compiler would see a free() without its malloc().
 // NOLINTBEGIN(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory): these are what malloc
 // is hidden behind
+[[gnu::noinline]] void* operator new(std::size_t n_bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return fails() ? nullptr : std::malloc(n_bytes > 0 ? n_bytes : 1);
+}
 [[gnu::noinline]] void* operator new(std::size_t n_bytes) {
-  if (fails()) throw std::bad_alloc();
-  if (void* bytes = std::malloc(n_bytes > 0 ? n_bytes : 1)) return bytes;
+  if (void* bytes = operator new(n_bytes, std::nothrow)) return bytes;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* bytes) noexcept {
   std::free(bytes);
 }
 [[gnu::noinline]] void operator delete(void* bytes, std::size_t /*n_bytes*/) noexcept {
+  std::free(bytes);
+}
+// AddressSanitizer has its own of these, which would not match the ones above.
+[[gnu::noinline]] void* operator new[](std::size_t n_bytes) {
+  return operator new(n_bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t n_bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(n_bytes, tag);
+}
+[[gnu::noinline]] void operator delete[](void* bytes) noexcept {
+  std::free(bytes);
+}
+[[gnu::noinline]] void operator delete[](void* bytes, std::size_t /*n_bytes*/) noexcept {
   std::free(bytes);
 }
 // NOLINTEND(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory)
