@@ -230,7 +230,7 @@ TEST_F(Experts, ProofCoversStreaming) {
                                             "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const json::Value proof = result.json();
-  EXPECT_EQ(at(proof, "cases").as_array("cases").size(), 22U + 4U * 6U);
+  EXPECT_EQ(at(proof, "cases").as_array("cases").size(), 23U + 4U * 6U);
   EXPECT_THAT(result.out, HasSubstr("--experts stream --ram-budget"));
   EXPECT_THAT(result.out, HasSubstr("--lookahead on"));
   EXPECT_THAT(result.out, HasSubstr("--lookahead off"));

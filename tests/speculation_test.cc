@@ -130,6 +130,7 @@ TEST_F(Speculation, ADraftModelChangesNoText) {
       const json::Value drafted = run({"--speculate", "draft", "--draft-tokens", depth});
       EXPECT_EQ(drafted.find("text")->as_string("text"), base.find("text")->as_string("text"));
       EXPECT_EQ(to_ids(*drafted.find("token_ids")), to_ids(*base.find("token_ids")));
+      if (depth == "auto") continue;  // may do without, as a busy machine is faster then
       EXPECT_GT(drafted.find("speculation")->find("accepted")->as_integer("accepted"), 10);
     }
   }
