@@ -46,11 +46,14 @@ def main():
     parser.add_argument('-r', '--repetitions', type=int, default=9)
     parser.add_argument('--tokens', type=int, default=400)
     parser.add_argument('--speculate', default='none')
+    parser.add_argument('--token-ids', help='the prompt, comma-separated, instead of the story; for models that know no chat')
     args = parser.parse_args(sys.argv[1:split])
     options = sys.argv[split + 1:]
     server = subprocess.Popen([args.program, 'serve', args.model, '--port', '0', '--quiet', *options], stdout=subprocess.PIPE, text=True)
     client = Client(int(server.stdout.readline().rsplit(':', 1)[1]))
-    body = {'prompt': STORY, 'max_tokens': args.tokens, 'temperature': 0, 'ignore_eos': True, 'stream': True, 'speculate': args.speculate}
+    text = [int(token) for token in args.token_ids.split(',')] if args.token_ids else STORY
+    body = {'prompt': text, 'max_tokens': args.tokens, 'temperature': 0, 'ignore_eos': True, 'stream': True, 'speculate': args.speculate}
+    prompt = ['--token-ids', args.token_ids] if args.token_ids else ['--prompt', STORY]
     first_over, speeds, own = [], {case: [] for case in ('serve', 'generate', 'generate again')}, []
 
     def serve():
@@ -60,8 +63,8 @@ def main():
         return (args.tokens - 1) / (last - timings['time_to_first_token_ms']) * 1e3
 
     def generate():
-        command = [args.program, 'generate', args.model, '--json', '--ignore-eos', '-n', str(args.tokens), '--prompt', STORY,
-                   '--temperature', '0', '--speculate', args.speculate, *options]
+        command = [args.program, 'generate', args.model, '--json', '--ignore-eos', '-n', str(args.tokens), '--temperature', '0',
+                   '--speculate', args.speculate, *prompt, *options]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)['timings']['predicted_per_second']
 
     try:

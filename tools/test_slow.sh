@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What CI has no time for: all tests (they cover every instruction set of this processor), the benchmarks, the static analyzer, the kernels on
-# NEON under emulation, ten minutes of fuzzing.
+# What CI has no time for: all tests (they cover every instruction set of this processor), the benchmarks, the static
+# analyzer, the kernels on NEON under emulation, ten minutes of fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh slow

@@ -2,11 +2,14 @@
 #include "engine/batch.h"
 
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
 #include "engine/batch_test_fixture.h"
 #include "engine/engine.h"
 #include "engine/open_engine.h"
+#include "models/model.h"
 #include "speculation/draft_limits.h"
 #include "speculation/draft_model.h"
+#include "speculation/head_history.h"
 #include "testing/fake_clock.h"
 #include "testing/fake_model.h"
 
@@ -286,9 +289,10 @@ TEST(BatchOnGlmMini, EveryReplyIsThatOfItsRunAlone) {
 }
 
 TEST(BatchOnGlmMini, TheDraftHeadsOfAllSessionsAreInThePlan) {
-  const auto plan = [](std::size_t n_sessions, bool plans_drafts) {
+  const auto plan = [](std::size_t n_sessions, bool plans_drafts, std::size_t chunk = 512) {
     foretoken::EngineOptions options;
     options.model_path = FT_SOURCE_DIR "/models/glm-mini";
+    options.prefill_chunk = chunk;
     options.max_sessions = n_sessions;
     options.plans_drafts = plans_drafts;
     return plan_model(options);
@@ -297,7 +301,11 @@ TEST(BatchOnGlmMini, TheDraftHeadsOfAllSessionsAreInThePlan) {
     return std::ranges::find(of.parts.memory.terms, "workspaces", &MemoryTerm::name)->bytes;
   };
   const std::uint64_t head = plan(1, true).needs.draft_workspace_bytes;
-  EXPECT_GT(head, 0U);
+  const auto d_model =
+      models::inspect_model(checkpoint::Checkpoint::open(FT_SOURCE_DIR "/models/glm-mini"))
+          .config.d_model;
+  EXPECT_GT(head, speculation::HeadHistory::kMaxRows * 5 * d_model * sizeof(float));
+  EXPECT_EQ(head, plan(1, true, 2048).needs.draft_workspace_bytes);  // whatever the chunk is
   EXPECT_EQ(workspaces(plan(1, true)), workspaces(plan(1, false)) + head);
   EXPECT_EQ(workspaces(plan(3, true)), workspaces(plan(1, true)) + 5 * head);
   EXPECT_EQ(workspaces(plan(3, false)), workspaces(plan(1, false)));

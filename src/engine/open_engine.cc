@@ -95,7 +95,7 @@ models::MemoryUse use_of(const foretoken::EngineOptions& options, const EnginePa
 }
 
 /// With caches for every session. Each feeds its own prompt to the draft head, on a workspace of
-/// its own; several take its steps on a further one, together with rows that wait in each.
+/// its own; several take its steps on a further one, which has the waiting rows of all.
 models::MemoryNeeds for_sessions(models::MemoryNeeds needs, std::size_t n_sessions) {
   needs.kv_bytes *= n_sessions;
   needs.draft_kv_bytes *= n_sessions;

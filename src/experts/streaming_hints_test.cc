@@ -77,6 +77,51 @@ TEST_F(HintGateTest, KeepsHintsOnlyWhereRoundsGetFaster) {
   }
 }
 
+/// Draft slots enough to lend some; a hint asks the draft layer for an expert.
+class HintLendingTest : public HintGateTest {
+ protected:
+  /// How many of `n` rounds had hints.
+  std::size_t rounds(std::size_t n, std::int64_t hinted_us) {
+    std::size_t n_hinted = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool is_hinted = store_.begin_round();
+      if (is_hinted) use(store_, 3, {0});
+      clock_.advance(is_hinted ? hinted_us : 1000);
+      store_.begin_pass(1);
+      use(store_, 1, {0});
+      store_.end_pass();
+      store_.end_round();
+      n_hinted += is_hinted ? 1 : 0;
+    }
+    return n_hinted;
+  }
+  std::size_t n_trunk_slots() { return store_.stats().trunk.n_slots; }
+
+  static constexpr std::size_t kTrials = 8 * LookaheadGate::kWindowPasses;  // of guesses, of hints
+  StreamingStore store_{options(8, 8), deps()};
+  const std::size_t n_lent_ = n_trunk_slots();
+};
+
+TEST_F(HintLendingTest, BeginsLentAndATrialLeavesItSo) {
+  EXPECT_GT(n_lent_, 8U);
+  EXPECT_EQ(rounds(kTrials, 1000), 2 * LookaheadGate::kWindowPasses);
+  EXPECT_EQ(n_trunk_slots(), n_lent_);
+  for (int i = 0; i < 4; ++i) {  // drafts that are verified
+    use(store_, 3, {0});
+    store_.begin_pass(2);
+    use(store_, 1, {0});
+    store_.end_pass();
+  }
+  EXPECT_EQ(n_trunk_slots(), 8U);
+}
+
+TEST_F(HintLendingTest, HintsThatPayCountAsDrafts) {
+  EXPECT_EQ(rounds(kTrials, 700), 2 * LookaheadGate::kWindowPasses);
+  EXPECT_EQ(n_trunk_slots(), n_lent_);
+  EXPECT_EQ(rounds(8, 700), 8U);
+  EXPECT_EQ(n_trunk_slots(), 8U);
+}
+
 TEST_F(HintGateTest, ObeysTheOption) {
   StreamingOptions off = options(8);
   off.lookahead = StreamingOptions::Lookahead::kOff;

@@ -105,6 +105,16 @@ TEST_F(HeadHistoryTest, AfterThePromptTheFirstTokenCompletesTheNewestPair) {
   expect_rows(tokens, 0, 6);
 }
 
+TEST_F(HeadHistoryTest, ACallHasNoMoreRowsThanThePlanCounts) {
+  std::vector<Token> tokens = some_tokens(1000, 3);
+  observe(tokens, 0, 1000);
+  tokens.push_back(3);
+  observe(tokens, 1000, 0);
+  start_and_end_chain();
+  expect_rows(tokens, 0, 1000);
+  EXPECT_EQ(trunk_.head().most_rows(), HeadHistory::kMaxRows);
+}
+
 TEST_F(HeadHistoryTest, TheFirstStepIsTheDraftOfTheTruth) {
   std::vector<Token> tokens = some_tokens(9, 2);
   observe(tokens, 0, 8);

@@ -180,6 +180,7 @@ void FakeDraftHead::append(cache::KvCache& cache,
     rows.add({read_hidden(hidden.row(i)), next_tokens[i], hidden.row(i)[kIsChained] != 0});
   }
   n_appended_ += hidden.n_rows;
+  most_rows_ = std::max(most_rows_, hidden.n_rows);
 }
 
 std::span<const models::DraftStep> FakeDraftHead::step(std::span<const models::DraftSlice> slices,

@@ -132,6 +132,8 @@ class FakeDraftHead final : public models::DraftHead {
   /// Rows that came by append() and by step().
   std::size_t n_appended() const noexcept { return n_appended_; }
   std::size_t n_stepped() const noexcept { return n_stepped_; }
+  /// Rows of the largest call for one cache.
+  std::size_t most_rows() const noexcept { return most_rows_; }
 
  private:
   FakeHeadResult result_of(const models::DraftSlice& slice) const;
@@ -143,6 +145,7 @@ class FakeDraftHead final : public models::DraftHead {
   mutable std::atomic<std::size_t> n_shared_ = 0;
   mutable std::size_t n_appended_ = 0;
   mutable std::size_t n_stepped_ = 0;
+  mutable std::size_t most_rows_ = 0;
 };
 
 /// The head's own cache. A row is refused with LogicError unless it is in order and true: its
