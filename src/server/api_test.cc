@@ -3,6 +3,7 @@
 #include "json/json.h"
 #include "server/fake_backend_test_data.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -429,6 +430,24 @@ TEST_F(ApiTest, MetricsCountWhatHappened) {
               HasSubstr("foretoken:time_to_first_token_seconds_count{model_name=\"fake\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("foretoken:inter_token_latency_seconds_count{model_name=\"fake\"} 3\n"));
+}
+
+// Caches for two requests of 64 positions; this one has fed three and got the first of its tokens.
+TEST_F(ApiTest, MetricsSeeTheCachesOfAllRequestsAtOnce) {
+  struct LookingReply : KeptReply {
+    explicit LookingReply(std::function<std::string()> metrics) : look(std::move(metrics)) {}
+    bool write(std::string_view text) override {
+      if (text.find("one") != std::string_view::npos) seen = look();
+      return KeptReply::write(text);
+    }
+    std::function<std::string()> look;
+    std::string seen;
+  };
+  LookingReply reply([this] { return answer(head("GET", "/metrics")).body; });
+  api_.handle({head("POST", "/v1/chat/completions"), "{" + kChat + R"(,"stream":true})"}, reply);
+  EXPECT_THAT(reply.seen, HasSubstr("foretoken:kv_cache_positions{model_name=\"fake\"} 4\n"));
+  EXPECT_THAT(reply.seen,
+              HasSubstr("foretoken:kv_cache_usage_perc{model_name=\"fake\"} 0.03125\n"));
 }
 
 TEST_F(ApiTest, KeyHostAndOriginDecideWhoMayAsk) {

@@ -175,7 +175,7 @@ class FakeBackend final : public Backend {
   std::vector<foretoken::GenerationRequest> requests_;
 };
 
-class KeptReply final : public Reply {
+class KeptReply : public Reply {
  public:
   void send(Response sent) override { response = std::move(sent); }
   void begin_events(const Headers& /*headers*/) override { is_stream = true; }
